@@ -20,7 +20,7 @@ STAMP := $(VENV)/.ottla
 # Hundreds of processes would each compile what they import.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run cluster test cluster-test pipeline-test demo-test sink-rounds test-fast explore conformance hostile interleavings chaos races simulate check fuzz bench bench-turns bench-parts docs clean
+.PHONY: setup run cluster jobs test cluster-test pipeline-test demo-test sink-rounds test-fast explore conformance redis-scripts hostile interleavings chaos races simulate check fuzz bench bench-turns bench-parts docs clean
 
 setup: $(STAMP)/kernel ## Make the virtual environment, build the kernel, install the broker: no Java, no Spark
 	@echo "ready: $(BIN)/ottla serve"
@@ -30,6 +30,9 @@ run: $(STAMP)/demo ## Run the demo: a pipeline over a million flight events, its
 
 cluster: $(STAMP)/failover ## Run the cluster's demo: three brokers, the leader killed under load, a picture of what clients saw
 	@$(BIN)/python -m examples.failover
+
+jobs: $(STAMP)/jobs ## Run the demo of queues: workers of two libraries, some killed, jobs that are bad or delayed, each done once
+	@$(BIN)/python -m examples.jobs
 
 test: $(STAMP)/dev ## Run the tests in four processes (WORKERS=8 for more): those of single parts, then those of whole systems
 	@WORKERS=$(WORKERS) tools/test
@@ -47,13 +50,17 @@ sink-rounds: $(if $(SPARK),$(STAMP)/dev,$(STAMP)/test) ## Kill driver, executor 
 	@$(BIN)/python -m pytest tests/system/test_exactly_once_$(if $(SPARK),spark_)rounds.py -m long -s
 
 pipeline-test: $(STAMP)/dev ## Run the long tests of pipelines: drivers stopped, killed and paused, without brokers and room, a cluster of Spark that loses parts (root, for a small disk)
-	@$(BIN)/python -m pytest tests/system -k "pipeline or spark_submit" -m long
+	@$(BIN)/python -m pytest tests/system -k "pipeline or spark" -m long
 
 demo-test: $(STAMP)/dev ## Run the long tests of the demo: Ctrl-C in the middle of it leaves nothing running
-	@$(BIN)/python -m pytest tests/system/test_demo.py -m long
+	@$(BIN)/python -m pytest tests/system/test_demo.py tests/system/test_jobs_demo.py -m long
 
-conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java tools and client, Go, JavaScript, Spark's connector, Python (BROKERS=3 for a cluster)
-	@OTTLA_BROKERS=$(BROKERS) $(BIN)/python -m pytest tests/conformance $(if $(MARKED),-m "$(MARKED)")
+conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java tools and client, Go, JavaScript, Spark's connector, Python (BROKERS=3 for a cluster, PROCESSES=2 on two cores, without the table)
+	@OTTLA_BROKERS=$(BROKERS) $(BIN)/python -m pytest tests/conformance $(if $(PROCESSES),-n $(PROCESSES) --dist loadfile) $(if $(MARKED),-m "$(MARKED)")
+
+redis-scripts: COMMANDS = 200000
+redis-scripts: $(STAMP)/test ## Run random scripts of stream commands against a broker and a Redis server, and compare every reply (COMMANDS=2000000 for more)
+	@$(BIN)/python -m tools.redis_server --commands $(COMMANDS)
 
 fuzz: $(STAMP)/test ## Fuzz the kernel and what reads a stranger's bytes in Python (FUZZ_SECONDS=3600 for longer)
 	@$(BIN)/python -m tools.fuzz --seconds $(FUZZ_SECONDS)
@@ -120,6 +127,11 @@ $(STAMP)/demo: $(STAMP)/kernel pyproject.toml requirements.lock
 $(STAMP)/failover: $(STAMP)/kernel pyproject.toml requirements.lock
 	@echo "installing what the cluster's demo needs"
 	@tools/install failover
+	@touch $@
+
+$(STAMP)/jobs: $(STAMP)/kernel pyproject.toml requirements.lock
+	@echo "installing what the demo of queues needs"
+	@tools/install jobs
 	@touch $@
 
 $(STAMP)/test: $(STAMP)/kernel pyproject.toml requirements.lock

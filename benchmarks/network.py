@@ -32,8 +32,10 @@ from ottla.network import output_queue
 from ottla.network.config import NetworkConfig
 from ottla.network.connection import Connection, ResponseSlot
 from ottla.network.connection_handler import ConnectionHandler
+from ottla.network.length_prefix import LengthPrefixReader
 from ottla.network.listener import Listener
 from ottla.network.receive_buffer import ReceiveBuffer
+from ottla.network.wire_protocol import WireProtocol
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.file_slice import FileSlice
 from ottla.runtime.tasks import run_main
@@ -159,7 +161,9 @@ async def measure(
     """The best of some rounds by CPU, and the shortest time."""
     clock = SystemClock()
     timer = Timer(clock, asyncio.get_running_loop().call_later)
-    listener = Listener("127.0.0.1", 0, handler, config=config, clock=clock, timer=timer)
+    listener = Listener(
+        "127.0.0.1", 0, WireProtocol("bench", handler, LengthPrefixReader), config=config, clock=clock, timer=timer
+    )
     await listener.start()
     rounds = []
     for _ in range(ROUNDS):
@@ -279,7 +283,9 @@ async def idle(count: int) -> Row:
 
     clock = SystemClock()
     timer = Timer(clock, asyncio.get_running_loop().call_later)
-    listener = Listener("127.0.0.1", 0, Echo, config=config, clock=clock, timer=timer)
+    listener = Listener(
+        "127.0.0.1", 0, WireProtocol("bench", Echo, LengthPrefixReader), config=config, clock=clock, timer=timer
+    )
     await listener.start()
     (ready, told_ready), (told_stop, stop) = os.pipe(), os.pipe()
     before = resident_bytes()

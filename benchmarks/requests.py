@@ -1,6 +1,8 @@
 """What one small produce request costs the broker: pipelined, with a few in flight, and on many connections.
 
-    .venv/bin/python benchmarks/requests.py [--requests 100000] [--set key=value]
+    .venv/bin/python -m benchmarks.requests [--requests 100000] [--set key=value] [--sasl]
+
+With --sasl every connection logs in by PLAIN, and ACLs say that its user may write.
 
 The client is a socket that sends frames made beforehand, so that what is measured is the broker. Its CPU is from
 /proc/PID/stat.
@@ -15,7 +17,15 @@ import tempfile
 import time
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 from rich.console import Console
 from rich.table import Table
 
@@ -24,6 +34,8 @@ from benchmarks.many_connections import connect, in_turns, raise_open_files_limi
 from ottla.native import build_batch
 from ottla.protocol.frame import encode_request
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 ROWS = (
     (500, 1, -1, 1),
@@ -37,6 +49,29 @@ ROWS = (
     (1, 1_000, -1, 4),
 )
 """Requests in flight on each connection, connections, acks, and the share of all requests that are sent."""
+
+
+JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SECURED = (
+    "listener.security.protocol.map=PLAINTEXT:SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms=PLAIN",
+    f"listener.name.plaintext.plain.sasl.jaas.config={JAAS} user_admin=a user_bench=b;",
+    "authorizer.class.name=StandardAuthorizer",
+    "super.users=User:admin",
+)
+ADMIN = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "admin",
+    "sasl.password": "a",
+}
+
+
+def log_in(sock: socket.socket) -> None:
+    """By PLAIN."""
+    for request, version in ((SaslHandshakeRequest("PLAIN"), 1), (SaslAuthenticateRequest(b"\0bench\0b"), 1)):
+        sock.sendall(encode_request(1, "bench", request, version))
+        receive(sock, bytearray(), 1)
 
 
 def frame(topic: str, acks: int) -> bytes:
@@ -60,11 +95,13 @@ def receive(sock: socket.socket, buffer: bytearray, count: int) -> None:
         del buffer[:position]
 
 
-def run(address: str, topic: str, requests: int, in_flight: int, acks: int) -> float:
+def run(address: str, topic: str, requests: int, in_flight: int, acks: int, *, sasl: bool) -> float:
     """Seconds for `requests`, `in_flight` at a time."""
     host, port = address.rsplit(":", 1)
     sock = socket.create_connection((host, int(port)))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if sasl:
+        log_in(sock)
     block = frame(topic, acks) * in_flight
     buffer = bytearray()
     begun = time.perf_counter()
@@ -76,9 +113,11 @@ def run(address: str, topic: str, requests: int, in_flight: int, acks: int) -> f
     return elapsed
 
 
-def run_many(address: str, topic: str, requests: int, connections: int, acks: int) -> float:
+def run_many(address: str, topic: str, requests: int, connections: int, acks: int, *, sasl: bool) -> float:
     """Seconds for `requests`, one at a time on each of the connections."""
     sockets = [connect(address, number) for number in range(connections)]
+    for sock in sockets if sasl else ():
+        log_in(sock)
     seconds = in_turns(sockets, frame(topic, acks), requests).seconds
     for sock in sockets:
         sock.close()
@@ -91,18 +130,32 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the broker")
     parser.add_argument("--rows", default="", help="some of them, as they are called: 500/1,1x1000/1")
+    parser.add_argument("--sasl", action="store_true", help="clients log in, and ACLs let them write")
     arguments = parser.parse_args()
+    sasl = arguments.sasl
     raise_open_files_limit()
     wanted = arguments.rows.split(",") if arguments.rows else None
     table = Table("requests in flight", "acks", "requests/s", "broker CPU, us a request: user", "system")
     with (
         tempfile.TemporaryDirectory() as directory,
-        running_broker(Path(directory) / "data", arguments.set) as (pid, address, _),
+        running_broker(Path(directory) / "data", [*arguments.set, *(SECURED if sasl else ())]) as (pid, address, _),
     ):
-        admin = AdminClient({"bootstrap.servers": address})
+        admin = AdminClient({"bootstrap.servers": address, **(ADMIN if sasl else {})})
         for future in admin.create_topics([NewTopic("requests", 1, 1)]).values():
             future.result()
-        run(address, "requests", 2_000, 100, 1)
+        if sasl:
+            may = AclBinding(
+                ResourceType.TOPIC,
+                "req",
+                ResourcePatternType.PREFIXED,
+                "User:bench",
+                "*",
+                AclOperation.WRITE,
+                AclPermissionType.ALLOW,
+            )
+            for future in admin.create_acls([may]).values():
+                future.result()
+        run(address, "requests", 2_000, 100, 1, sasl=sasl)
         for in_flight, connections, acks, share in ROWS:
             name = f"{in_flight}x{connections}" if connections > 1 else str(in_flight)
             if wanted is not None and f"{name}/{acks}" not in wanted:
@@ -110,9 +163,9 @@ def main() -> None:
             requests = arguments.requests // share
             before = cpu_seconds(pid)
             if connections > 1:
-                seconds = run_many(address, "requests", requests, connections, acks)
+                seconds = run_many(address, "requests", requests, connections, acks, sasl=sasl)
             else:
-                seconds = run(address, "requests", requests, in_flight, acks)
+                seconds = run(address, "requests", requests, in_flight, acks, sasl=sasl)
             after = cpu_seconds(pid)
             user, system = ((after[i] - before[i]) / requests * 1e6 for i in (0, 1))
             kind = "all" if acks < 0 else str(acks)

@@ -19,6 +19,7 @@ from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.tasks import Tasks, run_main
 from ottla.runtime.timer import Timer
+from ottla.storage.append_run import BatchRun
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_manager import LogManager
 
@@ -90,7 +91,7 @@ async def measure(row: Row, total_bytes: int, parent: Path | None) -> str:
         for _ in range(burst):
             batch = memoryview(buffers[appended % len(buffers)])
             logs[appended % len(logs)].append(
-                batch, template_batches, leader_epoch=0, now_ms=now_ms, on_stage=on_stage, sync=row.sync
+                BatchRun(batch, template_batches), leader_epoch=0, now_ms=now_ms, on_stage=on_stage, sync=row.sync
             )
             appended += 1
         if burst <= 0:

@@ -17,18 +17,21 @@ from chaos.chapter import Round
 from chaos.cluster_chapter import ClusterRound
 from chaos.cluster_run import run_cluster
 from chaos.crash_run import run_kills, run_power_cuts
-from chaos.disk_trouble import failing_disk, full_disk, read_only_disk, remounted_disk
+from chaos.disk_trouble import aborted_journal, failing_disk, full_disk, read_only_disk, remounted_disk
 from chaos.loop_image import LoopImageError
 from chaos.preloaded import CompilerError
 from chaos.read_errors import unreadable_disk
 from chaos.report import Report
+from chaos.share_group import ShareRound, run_shares
 from chaos.stage import TroubleOutcome
 
 PARTS = ("kill", "power-cut", "disk", "bit-flip", "cluster")
+"""All that are run by default."""
+ON_REQUEST = ("share",)
 
 
 @click.command()
-@click.argument("parts", nargs=-1, type=click.Choice(PARTS))
+@click.argument("parts", nargs=-1, type=click.Choice((*PARTS, *ON_REQUEST)))
 @click.option("--kills", default=200, show_default=True, help="How often a broker is killed.")
 @click.option("--power-cuts", default=30, show_default=True, help="How often its file system is shut down.")
 @click.option("--rounds", default=16, show_default=True, help="How often something is done to a cluster.")
@@ -38,7 +41,7 @@ PARTS = ("kill", "power-cut", "disk", "bit-flip", "cluster")
 def main(
     parts: tuple[str, ...], kills: int, power_cuts: int, rounds: int, fault: str, seed: int, json_path: Path | None
 ) -> None:
-    """Run PARTS, all by default: kill, power-cut, disk, bit-flip, cluster. Ends with 1 when something was found wrong.
+    """Run PARTS: kill, power-cut, disk, bit-flip, cluster by default, and share. Ends with 1 when something is wrong.
 
     \b
     Examples:
@@ -47,6 +50,7 @@ def main(
       python -m chaos disk bit-flip --json chaos.json
       python -m chaos cluster --rounds 100
       python -m chaos cluster --rounds 10 --fault network
+      python -m chaos share --rounds 100
     """
     # The clients say each second that nobody is there: that is what is being done to them.
     logging.disable(logging.CRITICAL)
@@ -67,6 +71,8 @@ def main(
             report.clusters.append(cluster)
             if cluster.left_out:
                 report.left_out["hosts, their disks and their network"] = cluster.left_out
+        if "share" in wanted:
+            report.shares.append(run_shares(root, rounds, seed, _share_bar(progress, rounds)))
         scenarios = _scenarios(root, wanted)
         if scenarios:
             task = progress.add_task("disks", total=len(scenarios))
@@ -96,6 +102,7 @@ def _scenarios(root: Path, wanted: tuple[str, ...]) -> list[tuple[str, Callable[
             ("file system turned read-only", lambda: remounted_disk(root)),
             ("EIO from write", lambda: failing_disk(root, "write")),
             ("EIO from sync", lambda: failing_disk(root, "sync")),
+            ("journal aborted", lambda: aborted_journal(root)),
             ("EIO from read", lambda: unreadable_disk(root)),
         ]
     if "bit-flip" in wanted:
@@ -123,6 +130,16 @@ def _cluster_bar(progress: Progress, total: int) -> Callable[[int, ClusterRound]
 
     def on_round(number: int, done: ClusterRound) -> None:
         description = f"cluster: {done.fault}, silent for {done.silence_s:.1f} s"
+        progress.update(task, completed=number + 1, description=description)
+
+    return on_round
+
+
+def _share_bar(progress: Progress, total: int) -> Callable[[int, ShareRound], None]:
+    task = progress.add_task("share group", total=total)
+
+    def on_round(number: int, done: ShareRound) -> None:
+        description = f"share group: {done.fault}, done in {done.done_s:.1f} s"
         progress.update(task, completed=number + 1, description=description)
 
     return on_round

@@ -14,12 +14,11 @@ from pathlib import Path
 from random import Random
 
 from chaos import copier_chain, keyed_producer
-from chaos.checker import Violation, check
+from chaos.checker import check
 from chaos.copier_chain import CopierChain, check_copies
 from chaos.crash import Crash, start_and_die
 from chaos.directory_moves import DirectoryMover
 from chaos.final_state import read_final_state
-from chaos.history import Outcome
 from chaos.keyed_producer import KeyedProducer, check_compacted
 from chaos.members import AiokafkaMember, ConfluentMember, GroupMember, wait_for_members
 from chaos.moments import Moment, wait_for
@@ -27,6 +26,8 @@ from chaos.producers import AiokafkaProducer, ConfluentProducer
 from chaos.read_back import read_partition
 from chaos.recorder import Recorder
 from chaos.topics import TopicMaker, create_load_topics
+from ottla.simulation.anomaly import Violation
+from ottla.simulation.history import Outcome
 from tests.broker_process import BrokerProcess
 from workload.worker import PATIENCE_S, Worker
 

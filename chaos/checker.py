@@ -5,47 +5,15 @@ An unknown outcome is given every benefit: such a record may be there or not, bu
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import Enum
 from itertools import pairwise
 
-from chaos.history import Commit, Delivery, FinalState, History, Outcome, Partition, Send
+from chaos.history import Commit, Delivery, FinalState, History, Send
+from ottla.simulation.anomaly import Anomaly, Violation
+from ottla.simulation.history import Outcome, Partition
 from workload.payload import Payload
 
 Commits = dict[tuple[str, Partition], list[Commit]]
 """Those of each group and partition."""
-
-
-class Kind(Enum):
-    """What can be wrong."""
-
-    LOST = "acknowledged, and not there"
-    CHANGED = "not what was sent"
-    DUPLICATED = "there more than once"
-    REORDERED = "not in the order in which it was sent"
-    INVENTED = "there, and nobody sent it there"
-    REFUSED = "refused, and there all the same"
-    GAP = "offsets are missing"
-    UNREAD = "read by a consumer, and not there in the end"
-    COMMIT_LOST = "an acknowledged commit is gone"
-    COMMIT_INVENTED = "a committed offset that nobody committed"
-    REDELIVERED = "delivered again although its commit was acknowledged before"
-    SKIPPED = "never delivered to a group"
-    COPIED_WRONG = "a copy in transactions that is not what was copied"
-    DIVERGED = "replicas that are not the same"
-    MISPLACED = "replicas that are not where they were asked to be"
-    TOPIC_LOST = "a topic that was acknowledged is not there, or not whole"
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One thing that is wrong, and where."""
-
-    kind: Kind
-    where: str
-
-    def __str__(self) -> str:
-        return f"{self.kind.name.lower()}: {self.where} ({self.kind.value})"
 
 
 def check(history: History, final: FinalState) -> list[Violation]:
@@ -75,9 +43,9 @@ def _check_logs(history: History, final: FinalState) -> Iterator[Violation]:
 def _check_offsets(partition: Partition, records: list[tuple[int, Payload | None]]) -> Iterator[Violation]:
     for (before, _), (after, _) in pairwise(records):
         if after != before + 1:
-            yield Violation(Kind.GAP, f"{_name(partition)}: offset {after} comes after {before}")
+            yield Violation(Anomaly.GAP, f"{_name(partition)}: offset {after} comes after {before}")
     if records and records[0][0] != 0:
-        yield Violation(Kind.GAP, f"{_name(partition)}: begins at offset {records[0][0]}")
+        yield Violation(Anomaly.GAP, f"{_name(partition)}: begins at offset {records[0][0]}")
 
 
 def _check_contents(
@@ -88,18 +56,18 @@ def _check_contents(
     for offset, payload in records:
         where = f"{_name(partition)} offset {offset}"
         if payload is None:
-            yield Violation(Kind.CHANGED, where)
+            yield Violation(Anomaly.CHANGED, where)
             continue
         send = sends.get(payload)
         if send is None:
-            yield Violation(Kind.INVENTED, f"{where}: {payload}")
+            yield Violation(Anomaly.PHANTOM, f"{where}: {payload}")
         elif send.outcome is Outcome.FAIL:
-            yield Violation(Kind.REFUSED, f"{where}: {payload}")
+            yield Violation(Anomaly.REFUSED, f"{where}: {payload}")
         if payload in seen:
-            yield Violation(Kind.DUPLICATED, f"{where}: {payload} is at offset {seen[payload]} as well")
+            yield Violation(Anomaly.DUPLICATE, f"{where}: {payload} is at offset {seen[payload]} as well")
             continue
         if payload.number < newest.get(payload.producer, -1):
-            yield Violation(Kind.REORDERED, f"{where}: {payload} after number {newest[payload.producer]}")
+            yield Violation(Anomaly.REORDERED, f"{where}: {payload} after number {newest[payload.producer]}")
         newest[payload.producer] = max(payload.number, newest.get(payload.producer, -1))
         seen[payload] = offset
 
@@ -114,11 +82,11 @@ def _check_acknowledged(
             continue
         where = f"{_name(partition)}: {payload}, acknowledged at offset {send.offset}"
         if payload in present:
-            yield Violation(Kind.REORDERED, f"{where}, is elsewhere")
+            yield Violation(Anomaly.REORDERED, f"{where}, is elsewhere")
         elif at.get(send.offset, payload) is None:
-            yield Violation(Kind.CHANGED, where)
+            yield Violation(Anomaly.CHANGED, where)
         else:
-            yield Violation(Kind.LOST, where)
+            yield Violation(Anomaly.LOST, where)
 
 
 def _check_deliveries(history: History, final: FinalState, commits: Commits) -> Iterator[Violation]:
@@ -129,12 +97,12 @@ def _check_deliveries(history: History, final: FinalState, commits: Commits) -> 
         for offset, payload in delivery.records:
             if offset not in content or content[offset] != payload:
                 yield Violation(
-                    Kind.UNREAD, f"{delivery.group}, {_name(delivery.partition)} offset {offset}: {payload}"
+                    Anomaly.UNREAD, f"{delivery.group}, {_name(delivery.partition)} offset {offset}: {payload}"
                 )
         offsets = [offset for offset, _ in delivery.records]
         for before, after in pairwise(offsets):
             if after != before + 1:
-                kind = Kind.SKIPPED if after > before else Kind.REDELIVERED
+                kind = Anomaly.SKIPPED if after > before else Anomaly.REDELIVERED
                 yield Violation(kind, f"{delivery.group}, {_name(delivery.partition)}: {after} comes after {before}")
         delivered[delivery.group, delivery.partition].update(offsets)
         yield from _check_start(delivery, commits[delivery.group, delivery.partition])
@@ -142,7 +110,7 @@ def _check_deliveries(history: History, final: FinalState, commits: Commits) -> 
         missing = at.get(partition, {}).keys() - seen
         if missing:
             where = f"{group}, {_name(partition)}: {len(missing)} records from offset {min(missing)} on"
-            yield Violation(Kind.SKIPPED, where)
+            yield Violation(Anomaly.SKIPPED, where)
 
 
 def _check_start(delivery: Delivery, commits: list[Commit]) -> Iterator[Violation]:
@@ -153,9 +121,9 @@ def _check_start(delivery: Delivery, commits: list[Commit]) -> Iterator[Violatio
     least, most = _committed_range(commits, delivery.assigned_at)
     where = f"{delivery.group}, {_name(delivery.partition)}: begins at {first}"
     if first < least:
-        yield Violation(Kind.REDELIVERED, f"{where}, {least} was committed")
+        yield Violation(Anomaly.REDELIVERED, f"{where}, {least} was committed")
     elif first > most:
-        yield Violation(Kind.SKIPPED, f"{where}, nobody committed more than {most}")
+        yield Violation(Anomaly.SKIPPED, f"{where}, nobody committed more than {most}")
 
 
 def _check_commits(history: History, commits: Commits) -> Iterator[Violation]:
@@ -163,9 +131,9 @@ def _check_commits(history: History, commits: Commits) -> Iterator[Violation]:
         least, most = _committed_range(commits[seen.group, seen.partition], seen.invoked_at)
         where = f"{seen.group}, {_name(seen.partition)}: {seen.offset}"
         if (seen.offset or 0) < least:
-            yield Violation(Kind.COMMIT_LOST, f"{where}, {least} was acknowledged before")
+            yield Violation(Anomaly.COMMIT_LOST, f"{where}, {least} was acknowledged before")
         elif (seen.offset or 0) > most:
-            yield Violation(Kind.COMMIT_INVENTED, f"{where}, nobody committed more than {most}")
+            yield Violation(Anomaly.COMMIT_INVENTED, f"{where}, nobody committed more than {most}")
 
 
 def _committed_range(commits: list[Commit], at: float) -> tuple[int, int]:
@@ -184,7 +152,7 @@ def _check_topics(history: History, final: FinalState) -> Iterator[Violation]:
         found = final.topics.get(creation.topic, 0)
         if creation.outcome is Outcome.OK and found != creation.partition_count:
             where = f"{creation.topic} has {found} of {creation.partition_count} partitions"
-            yield Violation(Kind.TOPIC_LOST, where)
+            yield Violation(Anomaly.TOPIC_LOST, where)
 
 
 def _name(partition: Partition) -> str:

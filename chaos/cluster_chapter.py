@@ -14,18 +14,20 @@ from random import Random
 from typing import Self
 
 from chaos import copier_chain, keyed_producer
-from chaos.checker import Violation, check
+from chaos.checker import check
 from chaos.cluster_faults import COORDINATED
 from chaos.copier_chain import CopierChain, check_copies
 from chaos.equal_replicas import check_replicas
 from chaos.final_state import read_final_state
-from chaos.history import Outcome, Partition, Send
+from chaos.history import Send
 from chaos.keyed_producer import KeyedProducer, check_compacted
 from chaos.members import AiokafkaMember, ConfluentMember, GroupMember, wait_for_members
 from chaos.producers import AiokafkaProducer, ConfluentProducer, LoadProducer
 from chaos.read_back import read_partition
 from chaos.recorder import Recorder
 from chaos.topics import TopicMaker, create_load_topics
+from ottla.simulation.anomaly import Violation
+from ottla.simulation.history import Outcome, Partition
 from tests.cluster import Cluster
 from workload.worker import PATIENCE_S, Worker
 

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-from chaos.checker import Kind, Violation
 from chaos.read_back import read_partition
+from ottla.simulation.anomaly import Anomaly, Violation
 from workload.worker import PATIENCE_S, Worker
 
 SOURCE = "chain-source"
@@ -71,7 +71,7 @@ def check_copies(bootstrap: str) -> Iterator[Violation]:
         for _, target, _ in LINKS:
             copied = _read_until(bootstrap, target, partition, len(original))
             if copied != original:
-                yield Violation(Kind.COPIED_WRONG, f"{target}-{partition}: {_difference(original, copied)}")
+                yield Violation(Anomaly.COPIED_WRONG, f"{target}-{partition}: {_difference(original, copied)}")
 
 
 def _read_until(bootstrap: str, topic: str, partition: int, count: int) -> list[bytes | None]:

@@ -4,10 +4,10 @@ import time
 from collections.abc import Iterator
 from random import Random
 
-from ottla.client.blocking_io import BlockingIo, run_blocking
-from ottla.client.cluster import Cluster
+from ottla.client.admin.log_directories import alter_replica_log_directories, describe_log_directories
 from ottla.client.errors import ClientError
-from ottla.client.log_directories import alter_replica_log_directories, describe_log_directories
+from ottla.client.io.blocking_io import BlockingIo, run_blocking
+from ottla.client.io.cluster import Cluster
 from ottla.client.options import ClientOptions
 from ottla.model.topic_partition import TopicPartition
 from workload.worker import Worker

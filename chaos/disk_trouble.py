@@ -9,9 +9,9 @@ from chaos.loop_image import LoopImage
 from chaos.stage import Stage, TroubleOutcome, stage
 
 IMAGE_MB = 64
-NO_WRITES = "takes no writes"
-WRITES_AGAIN = "takes writes again"
-OFFLINE = "ottla: the data directory is offline"
+NO_WRITES = "is read-only"
+WRITES_AGAIN = "is writable again"
+OFFLINE = "writes fail until the broker is restarted"
 STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
 
 
@@ -65,19 +65,37 @@ def failing_disk(root: Path, call: str, trouble_s: float = 1.5) -> TroubleOutcom
     """`call`, write or sync, fails once with EIO: writes stay refused until a restart. Raises CompilerError."""
     outcome = TroubleOutcome(f"EIO from {call}")
     disk = FaultyDisk(root)
-    name = f"failing-{call}"
-    with stage(outcome, root / name, root, disk.environment) as at_work:
-        disk.fail("/load-confluent-0/", errno.EIO, call)
-        at_work.wait_for_line(OFFLINE)
-        disk.heal()
-        _look_while_refused(at_work, trouble_s)
-        outcome.facts["lines"] = len(at_work.log_lines(OFFLINE))
-        outcome.expect(len(at_work.log_lines(OFFLINE)) == 1, "the broker did not say once that it is offline")
-        at_work.broker.kill()
-        at_work.broker.start()
-        outcome.facts["seconds from the restart to the next write"] = round(at_work.wait_for_writes(), 2)
-        at_work.settle()
+    with stage(outcome, root / f"failing-{call}", root, disk.environment) as at_work:
+        _fail_until_restart(at_work, disk, errno.EIO, call, trouble_s)
     return outcome
+
+
+def aborted_journal(root: Path, trouble_s: float = 1.5) -> TroubleOutcome:
+    """The journal is aborted and syncs say nothing of it, as ext4's may: nothing more is acknowledged until a restart.
+
+    Needs an image. Raises CompilerError, LoopImageError where there is none.
+    """
+    outcome = TroubleOutcome("journal aborted")
+    disk, image = FaultyDisk(root), LoopImage(root / "journal", IMAGE_MB)
+    with image, stage(outcome, image.mount_point / "journal-data", root, disk.environment) as at_work:
+        _fail_until_restart(at_work, disk, errno.EROFS, "journal", trouble_s)
+    return outcome
+
+
+def _fail_until_restart(at_work: Stage, disk: FaultyDisk, error: int, call: str, trouble_s: float) -> None:
+    outcome = at_work.outcome
+    disk.fail("/load-confluent-0/", error, call)
+    at_work.wait_for_line(OFFLINE)
+    disk.heal()
+    _look_while_refused(at_work, trouble_s)
+    at_work.broker.kill()
+    # Others that are refused because of it may repeat it as their reason.
+    said = [line for line in at_work.log_lines(OFFLINE) if "server.disk_watch" in line]
+    outcome.facts["lines"] = len(said)
+    outcome.expect(len(said) == 1, f"the broker said {len(said)} times that it is offline")
+    at_work.broker.start()
+    outcome.facts["seconds from the restart to the next write"] = round(at_work.wait_for_writes(), 2)
+    at_work.settle()
 
 
 def _look_while_refused(at_work: Stage, trouble_s: float) -> None:

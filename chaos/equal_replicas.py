@@ -4,8 +4,8 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from chaos.checker import Kind, Violation
-from chaos.history import Partition
+from ottla.simulation.anomaly import Anomaly, Violation
+from ottla.simulation.history import Partition
 from workload.worker import PATIENCE_S
 
 POLL_S = 0.2
@@ -23,7 +23,7 @@ def check_replicas(directories: Iterable[Path], partitions: Iterable[Partition])
             replicas = _replicas(directories, name)
         if len(set(replicas.values())) != 1:
             sizes = ", ".join(f"{path}: {len(content)} bytes" for path, content in replicas.items())
-            yield Violation(Kind.DIVERGED, f"{name}: {sizes}")
+            yield Violation(Anomaly.REPLICAS_DIFFER, f"{name}: {sizes}")
 
 
 def _replicas(directories: Iterable[Path], name: str) -> dict[Path, bytes]:

@@ -16,7 +16,7 @@ class FaultyDisk:
         self.environment = {"LD_PRELOAD": str(build(SOURCE, directory)), "FAULTY_IO_CONTROL": str(self._control)}
 
     def fail(self, path_part: str, error: int, *calls: str) -> None:
-        """From now on `calls` (write, sync, read, send) on paths that contain `path_part` fail with `error`."""
+        """From now on `calls` of faulty_io.c on paths that contain `path_part` fail with `error`."""
         new = self._control.with_suffix(".new")
         new.write_text("".join(f"{call} {error} {path_part}\n" for call in calls))
         new.replace(self._control)

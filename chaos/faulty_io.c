@@ -4,7 +4,7 @@
  *
  *     write 28 /orders-0/        every write to a path with "/orders-0/" in it fails with errno 28
  *
- * What can fail: write, sync, read, send. A file that is not there means that nothing fails.
+ * What can fail: write, sync, read, send, and journal, by which a file system is asked for its journal. A file that is not there means that nothing fails.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -83,6 +83,7 @@ INTERPOSE("read", ssize_t, preadv64v2, (int fd, const struct iovec *data, int co
           (fd, data, count, at, flags))
 INTERPOSE("sync", int, fsync, (int fd), (fd))
 INTERPOSE("sync", int, fdatasync, (int fd), (fd))
+INTERPOSE("journal", int, fremovexattr, (int fd, const char *attribute), (fd, attribute))
 
 #define SENDS(name, offset_type)                                                                       \
     ssize_t name(int out, int in, offset_type *at, size_t size) {                                      \

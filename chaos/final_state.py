@@ -3,7 +3,8 @@
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, TopicPartition
 
-from chaos.history import FinalState, Partition
+from chaos.history import FinalState
+from ottla.simulation.history import Partition
 from workload.payload import Payload, read_value
 from workload.worker import PATIENCE_S
 

@@ -8,20 +8,10 @@ Times are seconds on one clock for the whole run.
 """
 
 from dataclasses import dataclass, field
-from enum import Enum
 from math import inf
 
+from ottla.simulation.history import Outcome, Partition
 from workload.payload import Payload
-
-Partition = tuple[str, int]
-
-
-class Outcome(Enum):
-    """What came of an operation, as far as its client knows."""
-
-    OK = "ok"
-    FAIL = "fail"
-    UNKNOWN = "unknown"
 
 
 @dataclass(slots=True)

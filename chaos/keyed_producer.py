@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from chaos.checker import Kind, Violation
-from chaos.history import Outcome, Send
+from chaos.history import Send
 from chaos.producers import ConfluentProducer
 from chaos.read_back import ReadRecord
+from ottla.simulation.anomaly import Anomaly, Violation
+from ottla.simulation.history import Outcome
 from workload.payload import read_value
 
 TOPIC = "load-compacted"
@@ -43,10 +44,10 @@ def check_compacted(sends: Sequence[Send], records: Sequence[ReadRecord]) -> Ite
         payload = read_value(record.value)
         where = f"{TOPIC}-0 offset {record.offset}"
         if payload is None or record.key != key_of(payload.number):
-            yield Violation(Kind.CHANGED, where)
+            yield Violation(Anomaly.CHANGED, where)
             continue
         if payload.number <= before:
-            yield Violation(Kind.REORDERED, f"{where}: number {payload.number} after {before}")
+            yield Violation(Anomaly.REORDERED, f"{where}: number {payload.number} after {before}")
         before = max(before, payload.number)
         newest[record.key] = payload.number
     acknowledged: dict[bytes, int] = {}
@@ -57,5 +58,5 @@ def check_compacted(sends: Sequence[Send], records: Sequence[ReadRecord]) -> Ite
     for key, number in acknowledged.items():
         if newest.get(key, -1) < number:
             yield Violation(
-                Kind.LOST, f"{TOPIC}-0: key {key.decode()} has {newest.get(key)}, {number} was acknowledged"
+                Anomaly.LOST, f"{TOPIC}-0: key {key.decode()} has {newest.get(key)}, {number} was acknowledged"
             )

@@ -13,8 +13,9 @@ from aiokafka import TopicPartition as AiokafkaPartition
 from aiokafka.errors import KafkaError as AiokafkaError
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from chaos.history import Commit, Delivery, Partition
+from chaos.history import Commit, Delivery
 from chaos.recorder import Recorder
+from ottla.simulation.history import Partition
 from workload.payload import read_value
 from workload.worker import PATIENCE_S, Worker
 

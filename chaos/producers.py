@@ -70,6 +70,8 @@ class ConfluentProducer(LoadProducer):
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 self.recorder.sent(send, message.offset())
+            else:
+                self.recorder.refused(send, error.str())
 
         producer.produce(topic, value=value, partition=partition, on_delivery=delivered)
 
@@ -108,8 +110,11 @@ class AiokafkaProducer(LoadProducer):
                 future = await producer.send(topic, value=value, partition=partition)
 
         def delivered(done: "asyncio.Future[object]") -> None:
-            if not done.cancelled() and done.exception() is None:
+            error = "cancelled" if done.cancelled() else done.exception()
+            if error is None:
                 self.recorder.sent(send, done.result().offset)  # type: ignore[attr-defined]
+            else:
+                self.recorder.refused(send, repr(error))
 
         future.add_done_callback(delivered)
         return future

@@ -27,6 +27,7 @@ def unreadable_disk(root: Path) -> TroubleOutcome:
         outcome.expect(all(found.values()), "another partition could not be read")
         outcome.facts["records read of it"] = _read_for_a_while(at_work.broker.bootstrap)
         outcome.expect(outcome.facts["records read of it"] == 0, "records came from a file that cannot be read")
+        at_work.wait_for_line("Input/output error")
         said = at_work.log_lines("Input/output error")
         outcome.facts["lines"] = len(said)
         outcome.expect(0 < len(said) < 30, f"the broker said {len(said)} times that a file cannot be read")

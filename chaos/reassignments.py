@@ -22,10 +22,10 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError, NoReassignmentInProgressError
 
-from chaos.checker import Violation
 from chaos.cluster_faults import kill_any
-from chaos.history import Partition
 from chaos.replica_places import Place, Replicas, check_places, held, other_replicas, places, replicas_given_back
+from ottla.simulation.anomaly import Violation
+from ottla.simulation.history import Partition
 from tests.cluster import Cluster
 from workload.worker import PATIENCE_S
 

@@ -3,7 +3,8 @@
 import time
 from threading import Condition
 
-from chaos.history import Commit, CommittedOffset, Delivery, History, Outcome, Partition, Send, TopicCreation
+from chaos.history import Commit, CommittedOffset, Delivery, History, Send, TopicCreation
+from ottla.simulation.history import Outcome, Partition
 from workload.payload import Payload
 
 
@@ -16,6 +17,7 @@ class Recorder:
         self._mark = 0.0
         self._first_after_mark: dict[str, float] = {}
         self._acknowledged: dict[str, int] = {}
+        self._last_refusal: dict[str, str] = {}
 
     @staticmethod
     def now() -> float:
@@ -38,6 +40,11 @@ class Recorder:
                 self._first_after_mark[producer] = send.completed_at
             self._changed.notify_all()
 
+    def refused(self, send: Send, error: str) -> None:
+        """Its producer gave it up; whether it is in the log is not known."""
+        with self._changed:
+            self._last_refusal[send.payload.producer] = error
+
     def acknowledged_count(self, producer: str) -> int:
         """How many records of a producer were acknowledged so far."""
         return self._acknowledged.get(producer, 0)
@@ -56,8 +63,11 @@ class Recorder:
         """
         with self._changed:
             if not self._changed.wait_for(lambda: self._first_after_mark.keys() >= set(producers), timeout_s):
-                missing = set(producers) - self._first_after_mark.keys()
-                raise TimeoutError(f"nothing acknowledged to {', '.join(sorted(missing))} for {timeout_s} s")
+                missing = sorted(set(producers) - self._first_after_mark.keys())
+                told = [f"{name}: {self._last_refusal.get(name, 'no record was given up')}" for name in missing]
+                raise TimeoutError(
+                    f"nothing acknowledged to {', '.join(missing)} for {timeout_s} s ({'; '.join(told)})"
+                )
             return dict(self._first_after_mark)
 
     def commit(self, group: str, partition: Partition, offset: int) -> Commit:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from confluent_kafka.admin import AdminClient
 
-from chaos.checker import Kind, Violation
-from chaos.history import Partition
+from ottla.simulation.anomaly import Anomaly, Violation
+from ottla.simulation.history import Partition
 from workload.worker import PATIENCE_S
 
 Replicas = dict[Partition, tuple[int, ...]]
@@ -81,10 +81,10 @@ def check_places(
         place = found.get(partition, Place((), ()))
         holders = sorted(broker_id for broker_id, names in files.items() if name in names)
         if partition in moving:
-            yield Violation(Kind.MISPLACED, f"{name} is still on its way")
+            yield Violation(Anomaly.MISPLACED, f"{name} is still on its way")
         if place.replicas != tuple(replicas):
-            yield Violation(Kind.MISPLACED, f"{asked}, its replicas are {list(place.replicas)}")
+            yield Violation(Anomaly.MISPLACED, f"{asked}, its replicas are {list(place.replicas)}")
         if sorted(place.in_sync) != sorted(replicas):
-            yield Violation(Kind.MISPLACED, f"{asked}, in sync are {list(place.in_sync)}")
+            yield Violation(Anomaly.MISPLACED, f"{asked}, in sync are {list(place.in_sync)}")
         if holders != sorted(replicas):
-            yield Violation(Kind.MISPLACED, f"{asked}, it is in the files of {holders}")
+            yield Violation(Anomaly.MISPLACED, f"{asked}, it is in the files of {holders}")

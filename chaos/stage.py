@@ -12,11 +12,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from chaos.chapter import BROKER_SETTINGS, PARTITIONS, TOPIC_CONFIG, TOPICS
 from chaos.checker import check
 from chaos.final_state import read_final_state
-from chaos.history import Outcome
 from chaos.members import ConfluentMember, wait_for_members
 from chaos.producers import AiokafkaProducer, ConfluentProducer, LoadProducer
 from chaos.recorder import Recorder
 from chaos.topics import create_load_topics
+from ottla.simulation.history import Outcome
 from tests.broker_process import BrokerProcess
 from workload.worker import PATIENCE_S
 
@@ -53,7 +53,12 @@ class Stage:
     def wait_for_writes(self) -> float:
         """Wait until both producers had something acknowledged that they were given from now on; seconds it took."""
         begun = self.recorder.mark()
-        done = self.recorder.wait_for_producers([producer.name for producer in self.producers], PATIENCE_S)
+        try:
+            done = self.recorder.wait_for_producers([producer.name for producer in self.producers], PATIENCE_S)
+        except TimeoutError:
+            for producer in self.producers:
+                producer.require_sound()
+            raise
         return max(done.values()) - begun
 
     def log_lines(self, part: str) -> list[str]:

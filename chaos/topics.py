@@ -6,8 +6,9 @@ from itertools import count
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from chaos.history import Outcome, TopicCreation
+from chaos.history import TopicCreation
 from chaos.recorder import Recorder
+from ottla.simulation.history import Outcome
 from workload.worker import PATIENCE_S
 
 

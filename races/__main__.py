@@ -38,7 +38,7 @@ def main(seconds: float, seed: int, json_path: Path | None, broker_path: str | N
     console.print(f"data and the broker's log: {root}")
 
     def on_round(result: RoundResult) -> None:
-        kinds = sorted({violation.kind.name.lower() for violation in result.violations})
+        kinds = sorted({violation.anomaly.name.lower() for violation in result.violations})
         found = f"{len(result.violations)} violations: {', '.join(kinds)}" if kinds else "nothing wrong"
         answers = sum(result.operations.values())
         took_s = result.history.ended_at - result.begun_at

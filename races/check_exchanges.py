@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
+from ottla.simulation.anomaly import Anomaly, Violation
 from races.history import ConnectionLog, End, Exchange, History
 from races.kafka_errors import is_expected, name_of
-from races.violation import Kind, Violation
 
 PATIENCE_S = 30.0
 """How long a request may take beyond what it asks the broker to wait. The machine may be busy with other things."""
@@ -35,10 +35,10 @@ def _check_answers(connection: ConnectionLog, history: History) -> Iterator[Viol
         if index >= len(asked) or asked[index] != number:
             due = asked[index] if index < len(asked) else "nothing"
             where = f"{connection.name}: the answer to #{number} came, due was {due}"
-            yield Violation(Kind.OUT_OF_ORDER, where, connection.opened_at)
+            yield Violation(Anomaly.OUT_OF_ORDER, where, connection.opened_at)
             break
     for text in connection.unreadable:
-        yield Violation(Kind.UNREADABLE, f"{connection.name}: {text}", connection.opened_at)
+        yield Violation(Anomaly.UNREADABLE, f"{connection.name}: {text}", connection.opened_at)
     end = min(connection.ended_at, history.ended_at)
     for exchange in connection.exchanges:
         waited_s = end - exchange.sent_at
@@ -46,7 +46,7 @@ def _check_answers(connection: ConnectionLog, history: History) -> Iterator[Viol
             where = (
                 f"{_name(connection, exchange)}, and {_behind(connection, exchange)} behind it, for {waited_s:.0f} s"
             )
-            yield Violation(Kind.UNANSWERED, where, exchange.sent_at)
+            yield Violation(Anomaly.UNANSWERED, where, exchange.sent_at)
             break  # those behind it wait for it
 
 
@@ -62,13 +62,13 @@ def _check_end(connection: ConnectionLog, history: History) -> Iterator[Violatio
         return
     waiting = [each for each in connection.exchanges if each.number not in connection.received]
     text = ", ".join(f"#{each.number} {each.api} v{each.version}" for each in waiting[:3]) or "nothing"
-    yield Violation(Kind.CLOSED, f"{connection.name}: {len(waiting)} requests waited: {text}", at)
+    yield Violation(Anomaly.CLOSED, f"{connection.name}: {len(waiting)} requests waited: {text}", at)
 
 
 def _check_errors(connection: ConnectionLog, exchange: Exchange) -> Iterator[Violation]:
     for code in exchange.errors:
         if not is_expected(exchange.api, code, exchange.errors):
-            yield Violation(Kind.ERROR, f"{_name(connection, exchange)}: {name_of(code)}", exchange.sent_at)
+            yield Violation(Anomaly.ERROR, f"{_name(connection, exchange)}: {name_of(code)}", exchange.sent_at)
 
 
 def _check_sessions(history: History) -> Iterator[Violation]:
@@ -78,4 +78,4 @@ def _check_sessions(history: History) -> Iterator[Violation]:
         in_a_row[turn.session] = in_a_row[turn.session] + 1 if is_early and not turn.has_news else 0
         if in_a_row[turn.session] == SPINS_MIN:
             where = f"{turn.session}: {SPINS_MIN} answers in a row, the wait was to be {turn.max_wait_s} s"
-            yield Violation(Kind.SPINS, where, turn.asked_at)
+            yield Violation(Anomaly.SPINS, where, turn.asked_at)

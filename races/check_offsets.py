@@ -4,9 +4,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
+from ottla.simulation.anomaly import Anomaly, Violation
 from races.history import Append, At, Life, Look, Outage, Read, Seen
 from races.lives import where
-from races.violation import Kind, Violation
 
 OFFSET_OUT_OF_RANGE = 1
 
@@ -116,14 +116,14 @@ class LogBounds:
         for each, value, least in ends:
             if value < least:
                 text = f"{self._name(each)}: {type(each).__name__.lower()} says {value}, {least} was known"
-                yield Violation(Kind.END_WENT_BACK, text, each.asked_at)
+                yield Violation(Anomaly.END_WENT_BACK, text, each.asked_at)
             elif value > (most := self.sent.until(each.answered_at)):
                 text = f"{self._name(each)}: {type(each).__name__.lower()} says {value}, {most} records were sent"
-                yield Violation(Kind.END_TOO_FAR, text, each.asked_at)
+                yield Violation(Anomaly.END_TOO_FAR, text, each.asked_at)
         for append in self.appends:
             if append.end > (most := self.sent.until(append.answered_at)):
                 text = f"{self._name(append)}: appended at {append.offset}, {most} records were sent"
-                yield Violation(Kind.END_TOO_FAR, text, append.asked_at)
+                yield Violation(Anomaly.END_TOO_FAR, text, append.asked_at)
 
     def _check_starts(self) -> Iterator[Violation]:
         kills = self._kills if self.life.takes_records_away else []
@@ -133,17 +133,17 @@ class LogBounds:
             # What retention took away may come back when the process is killed before the files are removed.
             if value < least and killed_at is None:
                 text = f"{self._name(each)}: starts at {value}, {least} was known"
-                yield Violation(Kind.START_WENT_BACK, text, each.asked_at)
+                yield Violation(Anomaly.START_WENT_BACK, text, each.asked_at)
             elif not self.life.takes_records_away and value > (most := self.life.deletions.get(self.partition, 0)):
                 text = f"{self._name(each)}: starts at {value}, deleted were records up to {most}"
-                yield Violation(Kind.START_TOO_FAR, text, each.asked_at)
+                yield Violation(Anomaly.START_TOO_FAR, text, each.asked_at)
 
     def _check_refused(self) -> Iterator[Violation]:
         for read in self.refused:
             end, offset = self.end_before(read.asked_at), read.fetch_offset
             if 0 <= offset <= end and self.surely_starts_at_or_before(offset, read.answered_at):
                 yield Violation(
-                    Kind.OUT_OF_RANGE, f"{self._name(read)}: {offset}, the log ended at {end}", read.asked_at
+                    Anomaly.OUT_OF_RANGE, f"{self._name(read)}: {offset}, the log ended at {end}", read.asked_at
                 )
 
     def _check_looks(self) -> Iterator[Violation]:
@@ -152,10 +152,10 @@ class LogBounds:
                 continue
             text = f"{self._name(look)}: {look.at.name} is at {look.offset}"
             if look.offset > (most := self.sent.until(look.answered_at)):
-                yield Violation(Kind.WRONG_OFFSET, f"{text}, {most} records were sent", look.asked_at)
+                yield Violation(Anomaly.WRONG_OFFSET, f"{text}, {most} records were sent", look.asked_at)
             elif 0 <= look.offset < (least := self.start.before(look.asked_at)) and not self.outages:
-                yield Violation(Kind.WRONG_OFFSET, f"{text}, the log started at {least}", look.asked_at)
+                yield Violation(Anomaly.WRONG_OFFSET, f"{text}, the log started at {least}", look.asked_at)
             elif look.at is At.MAX_TIMESTAMP and look.offset < 0:
                 end = self.high_watermark.before(look.asked_at)
                 if end > 0 and self.surely_starts_at_or_before(end - 1, look.answered_at):
-                    yield Violation(Kind.WRONG_OFFSET, f"{text}, records up to {end} were there", look.asked_at)
+                    yield Violation(Anomaly.WRONG_OFFSET, f"{text}, records up to {end} were there", look.asked_at)

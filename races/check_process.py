@@ -3,23 +3,23 @@
 import re
 from collections.abc import Iterator
 
+from ottla.simulation.anomaly import Anomaly, Violation
 from races.history import History
-from races.violation import Kind, Violation
 
 MEMORY_SLACK_MIB = 96
 """What a process may take beyond its first quiet moment: caches fill, allocators keep."""
 
 CAUSED = (
-    re.compile(r"belongs to an earlier topic of the same name and is removed"),
-    re.compile(r"holds a partition that no topic claims; it is left alone"),
-    re.compile(r"no topic claims the partition \S+: its \d+ bytes lie in \S+-stray now"),
-    re.compile(r"leaves room for \d+ beside the data files"),
-    re.compile(r"the last broker did not stop cleanly: \d+ logs checked"),
+    re.compile(r"belongs to a deleted topic of the same name and is removed"),
+    re.compile(r"belongs to no topic; it is not changed"),
+    re.compile(r"partition \S+ belongs to no topic: its \d+ bytes were moved to \S+-stray"),
+    re.compile(r"leaves only \d+ for connections"),
+    re.compile(r"the last shutdown was unclean: recovered \d+ logs"),
     re.compile(
-        r"closed the connection of .* produce with acks=0 failed: (UNKNOWN_TOPIC|NOT_LEADER|OUT_OF_ORDER|MESSAGE_TOO)"
+        r"closed the connection from .* produce with acks=0 failed: (UNKNOWN_TOPIC|NOT_LEADER|OUT_OF_ORDER|MESSAGE_TOO)"
     ),
     re.compile(r"client 'races' is refused: UNSUPPORTED_COMPRESSION_TYPE: .*zstd"),
-    re.compile(r"\d+ more such lines were kept back"),
+    re.compile(r"\d+ more such lines were suppressed"),
 )
 """Lines that a race causes: kills, topics deleted under a kill, produces that nobody gets an answer to."""
 
@@ -29,15 +29,15 @@ LINES_SHOWN_MAX = 40
 def check_process(history: History) -> Iterator[Violation]:
     """Lines, files, connections, memory."""
     for line in [line for line in history.log_lines if is_complaint(line)][:LINES_SHOWN_MAX]:
-        yield Violation(Kind.LOG_LINE, line.strip(), history.ended_at)
+        yield Violation(Anomaly.LOG_LINE, line.strip(), history.ended_at)
     remains = history.remains
     for name in (*remains.directories, *remains.open_files, *remains.sockets):
-        yield Violation(Kind.LEFT_BEHIND, name, history.ended_at)
+        yield Violation(Anomaly.LEFT_BEHIND, name, history.ended_at)
     memory = remains.memory_mib
     if len(memory) > 1 and memory[-1] > 2 * memory[0] + MEMORY_SLACK_MIB:
-        yield Violation(Kind.GREW, f"from {memory[0]:.0f} to {memory[-1]:.0f} MiB", history.ended_at)
+        yield Violation(Anomaly.GREW, f"from {memory[0]:.0f} to {memory[-1]:.0f} MiB", history.ended_at)
     for text in history.stalls:
-        yield Violation(Kind.STALLED, text, history.ended_at)
+        yield Violation(Anomaly.STALLED, text, history.ended_at)
 
 
 def is_complaint(line: str) -> bool:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from uuid import UUID
 
+from ottla.simulation.anomaly import Anomaly, Violation
 from races.history import Append, History, Life, Read, Seen
 from races.keys import key_of
 from races.lives import Lives, is_surely_there, where
-from races.violation import Kind, Violation
 from workload.payload import Payload
 
 ABSENT = {3, 6, 100}
@@ -63,10 +63,10 @@ def check_presence(history: History, lives: Lives) -> Iterator[Violation]:
             continue
         possible = lives.possible(each)
         if each.error == 0 and not possible:
-            yield Violation(Kind.GHOST, f"{type(each).__name__.lower()} of {where(each)}", each.asked_at)
+            yield Violation(Anomaly.GHOST, f"{type(each).__name__.lower()} of {where(each)}", each.asked_at)
         elif each.error in ABSENT and len(possible) == 1 and is_surely_there(possible[0], each, history.outages):
             text = f"{type(each).__name__.lower()} of {where(each, possible[0])}: error {each.error}"
-            yield Violation(Kind.VANISHED, text, each.asked_at)
+            yield Violation(Anomaly.VANISHED, text, each.asked_at)
 
 
 def check_contents(history: History, lives: Lives) -> Iterator[Violation]:
@@ -78,13 +78,13 @@ def check_contents(history: History, lives: Lives) -> Iterator[Violation]:
         for offset, payload in read.records:
             name = f"{where(read)} offset {offset}"
             if payload is None:
-                yield Violation(Kind.CHANGED, name, read.asked_at)
+                yield Violation(Anomaly.CHANGED, name, read.asked_at)
                 continue
             record = sent.get(payload)
             if record is None or (record.topic, record.partition) != (read.topic, read.partition):
-                yield Violation(Kind.INVENTED, f"{name}: {payload}", read.asked_at)
+                yield Violation(Anomaly.PHANTOM, f"{name}: {payload}", read.asked_at)
             elif lives.knows(read.topic) and not _share_a_life(record, read, lives):
-                yield Violation(Kind.INHERITED, f"{name}: {payload}", read.asked_at)
+                yield Violation(Anomaly.INHERITED, f"{name}: {payload}", read.asked_at)
 
 
 def _share_a_life(record: Sent, read: Read, lives: Lives) -> bool:
@@ -98,10 +98,10 @@ def _check_gaps(read: Read, *, is_compacted: bool) -> Iterator[Violation]:
     first = read.records[0][0]
     if first != read.fetch_offset and not (is_compacted and first > read.fetch_offset):
         text = f"{where(read)}: asked from {read.fetch_offset} on, the first is {first}"
-        yield Violation(Kind.GAP, text, read.asked_at)
+        yield Violation(Anomaly.GAP, text, read.asked_at)
     for (before, _), (after, _) in pairwise(read.records):
         if after != before + 1 and not (is_compacted and after > before):
-            yield Violation(Kind.GAP, f"{where(read)}: {after} comes after {before}", read.asked_at)
+            yield Violation(Anomaly.GAP, f"{where(read)}: {after} comes after {before}", read.asked_at)
 
 
 def check_compaction(appends: list[Append], reads: list[Read], life: Life, partition: int) -> Iterator[Violation]:
@@ -126,7 +126,7 @@ def check_compaction(appends: list[Append], reads: list[Read], life: Life, parti
             for offset in range(first, last):
                 payload = content[offset]
                 if offset not in found and newest[key_of(payload)] == offset:
-                    yield Violation(Kind.LOST, f"{where(read, life)} offset {offset}: {payload}", read.asked_at)
+                    yield Violation(Anomaly.LOST, f"{where(read, life)} offset {offset}: {payload}", read.asked_at)
 
 
 def check_places(
@@ -146,7 +146,7 @@ def check_places(
     for at, offset, payload, name in _placed(appends, reads, life):
         known = content.setdefault(offset, payload)
         if known != payload:
-            yield Violation(Kind.CONFLICT, f"{name} offset {offset}: {known} and {payload}", at)
+            yield Violation(Anomaly.INCONSISTENT_OFFSET, f"{name} offset {offset}: {known} and {payload}", at)
             continue
         place = places.setdefault(payload, offset)
         if place != offset:
@@ -154,7 +154,7 @@ def check_places(
             if first is not None and second is not None and first != second:
                 continue
             text = f"{name}: {payload} at {place} and {offset}, producer id and epoch {first} and {second}"
-            yield Violation(Kind.DUPLICATED, text, at)
+            yield Violation(Anomaly.DUPLICATE, text, at)
     newest: dict[tuple[str, tuple[int, int] | None], int] = defaultdict(lambda: -1)
     for offset, payload in sorted(content.items()):
         if payload not in sent or _came_over(sent[payload], life):
@@ -163,7 +163,7 @@ def check_places(
         if payload.number < newest[by]:
             name = f"{life.topic} (life {life.number}) offset {offset}"
             text = f"{name}: {payload} comes after number {newest[by]}"
-            yield Violation(Kind.REORDERED, text, life.create_asked_at)
+            yield Violation(Anomaly.REORDERED, text, life.create_asked_at)
         newest[by] = max(payload.number, newest[by])
 
 

@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
+from ottla.simulation.anomaly import Anomaly, Violation
 from races.history import Commit, CommitSeen, CommitsWiped, History, Seen, Setting
 from races.lives import Lives, where
-from races.violation import Kind, Violation
 
 
 def check_commits(history: History, lives: Lives) -> Iterator[Violation]:
@@ -22,14 +22,14 @@ def check_commits(history: History, lives: Lives) -> Iterator[Violation]:
         told = by_token.get(seen.token)
         if seen.token:
             if told is None or (told.group, told.topic, told.partition) != _place(seen):
-                yield Violation(Kind.INVENTED, name, seen.asked_at)
+                yield Violation(Anomaly.PHANTOM, name, seen.asked_at)
                 continue
             if lives.knows(seen.topic) and not _share_a_life(told, seen, lives):
-                yield Violation(Kind.INHERITED, name, seen.asked_at)
+                yield Violation(Anomaly.INHERITED, name, seen.asked_at)
                 continue
         lost = _newer(seen, told, by_place[_place(seen)], history.commits_wiped, lives)
         if lost is not None:
-            yield Violation(Kind.COMMIT_LOST, f"{name}, {lost.token} was acknowledged before", seen.asked_at)
+            yield Violation(Anomaly.COMMIT_LOST, f"{name}, {lost.token} was acknowledged before", seen.asked_at)
 
 
 def _place(seen: CommitSeen) -> tuple[str, str, int]:
@@ -79,10 +79,10 @@ def check_settings(history: History, lives: Lives) -> Iterator[Violation]:
         candidates = made[seen.topic, seen.name]
         same = [each for each in candidates if each.value == seen.value]
         if seen.value is not None and not same:
-            yield Violation(Kind.INVENTED, name, seen.asked_at)
+            yield Violation(Anomaly.PHANTOM, name, seen.asked_at)
             continue
         if seen.value is not None and not any(_share_a_life(each, seen, lives) for each in same):
-            yield Violation(Kind.INHERITED, name, seen.asked_at)
+            yield Violation(Anomaly.INHERITED, name, seen.asked_at)
             continue
         life = lives.certain(seen)
         for each in candidates:
@@ -95,5 +95,5 @@ def check_settings(history: History, lives: Lives) -> Iterator[Violation]:
                 and is_newer
                 and lives.certain(each) is life
             ):
-                yield Violation(Kind.SETTING_LOST, f"{name}, {each.value} was acknowledged before", seen.asked_at)
+                yield Violation(Anomaly.SETTING_LOST, f"{name}, {each.value} was acknowledged before", seen.asked_at)
                 break

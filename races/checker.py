@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ottla.model.error_code import ErrorCode
+from ottla.simulation.anomaly import Violation
 from races.check_exchanges import check_exchanges
 from races.check_offsets import LogBounds
 from races.check_process import check_process
@@ -21,7 +23,6 @@ from races.check_records import (
 from races.check_state import check_commits, check_settings
 from races.history import Append, History, Life, Look, Outage, Read
 from races.lives import Lives
-from races.violation import Violation
 
 
 @dataclass(slots=True)
@@ -55,8 +56,8 @@ def _check_logs(history: History, lives: Lives) -> Iterator[Violation]:
     logs: dict[tuple[Life, int], _Log] = defaultdict(_Log)
     for append in history.appends:
         possible = lives.possible(append)
-        if append.error == 0 or not append.is_answered:
-            for life in possible:
+        for life in possible:
+            if append.error == 0 or not append.is_answered or _may_have_been_appended(append, life):
                 logs[life, append.partition].sent.append(append)
         if len(possible) == 1 and append.is_acknowledged:
             log = logs[possible[0], append.partition]
@@ -73,6 +74,11 @@ def _check_logs(history: History, lives: Lives) -> Iterator[Violation]:
         yield from check_compaction(log.appends, reads, life, partition)
         bounds = LogBounds(life, partition, log.sent, log.appends, log.losable, log.reads, log.looks, history.outages)
         yield from bounds.check()
+
+
+def _may_have_been_appended(append: Append, life: Life) -> bool:
+    """Whoever waits for an acknowledgement of records that are in the log is refused when the topic is deleted."""
+    return append.error == ErrorCode.NOT_LEADER_OR_FOLLOWER and life.delete_asked_at <= append.answered_at
 
 
 def _may_be_lost(append: Append, outages: list[Outage]) -> bool:

@@ -21,13 +21,13 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as KafkaPythonPartition
 from kafka.errors import KafkaError as KafkaPythonError
 
-from ottla.client.consumer import Consumer as OttlaConsumer
-from ottla.client.consumer_options import ConsumerOptions, OffsetReset
-from ottla.client.delivery import Delivery
+from ottla.client.consuming.consumer import Consumer as OttlaConsumer
+from ottla.client.consuming.consumer_options import ConsumerOptions, OffsetReset
 from ottla.client.errors import ClientError
 from ottla.client.options import ClientOptions
-from ottla.client.producer import Producer as OttlaProducer
-from ottla.client.producer_options import ProducerOptions
+from ottla.client.producing.delivery import Delivery
+from ottla.client.producing.producer import Producer as OttlaProducer
+from ottla.client.producing.producer_options import ProducerOptions
 from ottla.model.topic_partition import TopicPartition as OttlaPartition
 from races.history import Append, Read
 from races.keys import key_of

@@ -45,7 +45,7 @@ def look(broker: BrokerProcess) -> Remains:
         if path.is_dir()
         and _is_ours(path.name)
         and not path.name.endswith(STRAY_DIRECTORY_SUFFIX)
-        and f"/{path.name} holds a partition that no topic claims" not in said
+        and f"/{path.name} belongs to no topic; it is not changed" not in said
     ]
     open_files = []
     for link in Path(f"/proc/{pid}/fd").iterdir():

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table
 
+from ottla.simulation.anomaly import Violation
 from races.check_process import is_complaint
 from races.history import History
 from races.kafka_errors import name_of
 from races.round import RoundResult
-from races.violation import Violation
 
 FINDINGS_SHOWN_MAX = 30
 EXCERPT_LINES_MAX = 24
@@ -69,8 +69,8 @@ class Report:
         """How often each kind of violation was found, and after how many seconds first."""
         found: dict[str, tuple[int, float]] = {}
         for finding in self.findings:
-            count, first = found.get(finding.violation.kind.name, (0, finding.after_s))
-            found[finding.violation.kind.name] = count + 1, min(first, finding.after_s)
+            count, first = found.get(finding.violation.anomaly.name, (0, finding.after_s))
+            found[finding.violation.anomaly.name] = count + 1, min(first, finding.after_s)
         return found
 
     def as_json(self) -> dict[str, object]:
@@ -120,8 +120,8 @@ class Report:
             console.print(table)
         shown: Counter[str] = Counter()
         for finding in self.findings:
-            shown[finding.violation.kind.name] += 1
-            if shown[finding.violation.kind.name] > 3 or sum(shown.values()) > FINDINGS_SHOWN_MAX:
+            shown[finding.violation.anomaly.name] += 1
+            if shown[finding.violation.anomaly.name] > 3 or sum(shown.values()) > FINDINGS_SHOWN_MAX:
                 continue
             console.print(f"[red]round {finding.round_number}, {finding.after_s:.1f} s: {finding.violation}")
             for line in finding.excerpt:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 
+from ottla.simulation.anomaly import Violation
 from races import group_requests as groups
 from races import log_requests as logs
 from races import topic_requests as topics
@@ -25,7 +26,6 @@ from races.remains import wait_for_remains
 from races.session_reader import SessionReader
 from races.stage import KEPT, LIVING, QUIET, TRIMMED, WILD, Stage
 from races.topic_owner import TopicOwner
-from races.violation import Violation
 from tests.broker_process import BrokerProcess
 
 RAW_USERS = 6

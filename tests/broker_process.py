@@ -17,6 +17,9 @@ RETENTION_LATER = {"log.retention.check.interval.ms": "86400000"}
 
 READY = re.compile(r"ready.*kafka (?P<host>\S+):(?P<port>\d+)")
 
+LOG_LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (INFO|WARNING|ERROR|CRITICAL) [\w.]+: ")
+"""How every line of a broker's log begins."""
+
 
 @dataclass
 class BrokerProcess:
@@ -31,6 +34,8 @@ class BrokerProcess:
     log_dir: Path | None = None
     metadata: str | None = None
     host: str = "127.0.0.1"
+    protocol: str = "PLAINTEXT"
+    """How its listener speaks."""
     inside: tuple[str, ...] = ()
     """A command that runs another one where the broker is to run, in its own process."""
 
@@ -51,7 +56,10 @@ class BrokerProcess:
         if not self.port:
             (self.port,) = free_ports(1)
         command = [*self.inside, sys.executable, "-m", "ottla.cli", "serve", "--data", str(self.data_dir)]
-        command += ["--kafka", f"{self.host}:{self.port}"]
+        if self.protocol == "PLAINTEXT":
+            command += ["--kafka", f"{self.host}:{self.port}"]
+        else:
+            command += ["--set", f"listeners={self.protocol}://{self.host}:{self.port}"]
         command += [] if self.metadata is None else ["--metadata", self.metadata]
         for key, value in {**RETENTION_LATER, **self.settings}.items():
             command += ["--set", f"{key}={value}"]
@@ -75,6 +83,13 @@ class BrokerProcess:
             raise AssertionError(f"the broker did not start: {self.ready_line!r}\n{self.log_path.read_text()}")
         self.port = int(match["port"])
         return self
+
+    def stopped_log(self) -> list[str]:
+        """Stop it, and the lines of its log. A client may see what a running broker does before the line about it is
+        written: only when the process has ended are all lines there.
+        """
+        self.stop()
+        return self.log_path.read_text().splitlines()
 
     def kill(self) -> None:
         """As a crash: SIGKILL, no chance to write anything."""

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from ottla.client.admin import NewTopic
-from ottla.client.asyncio_io import AsyncioIo
+from ottla.client.admin.admin import NewTopic
 from ottla.client.blocking import BlockingClient
-from ottla.client.brokers import ClusterDescription, describe_cluster
-from ottla.client.cluster import Cluster as ClientsCluster
-from ottla.client.cluster_metadata import ClusterMetadata, PartitionMetadata
 from ottla.client.errors import ClientError
+from ottla.client.io.asyncio_io import AsyncioIo
+from ottla.client.io.brokers import ClusterDescription, describe_cluster
+from ottla.client.io.cluster import Cluster as ClientsCluster
+from ottla.client.io.cluster_metadata import ClusterMetadata, PartitionMetadata
 from ottla.client.options import ClientOptions
 from tests.broker_process import BrokerProcess
 

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from ottla.client.blocking import BlockingClient
-from ottla.client.offsets import OffsetAt
+from ottla.client.consuming.offsets import OffsetAt
 from ottla.model.topic_partition import TopicPartition as Place
 
 PATIENCE_S = 60

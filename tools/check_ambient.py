@@ -1,4 +1,4 @@
-"""Ambient time, chance, sleep, durability and tasks have one door each, in `src/ottla/runtime/`.
+"""Ambient time, chance, sleep, durability and tasks have one place each, in `src/ottla/runtime/`.
 
 Everywhere else in the two packages they are arguments, so that tests and simulation decide them. Prints `file:line:`,
 what was used and what to use instead, for each use outside, and exits 1 if there is one. References count, not only

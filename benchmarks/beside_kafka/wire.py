@@ -10,12 +10,25 @@ from dataclasses import dataclass
 from ottla.native import build_batch
 from ottla.protocol.frame import decode_response, encode_request
 from ottla.protocol.message import ApiMessage
+from ottla.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityData,
+    OpData,
+    RequestEntryData,
+)
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 PRODUCE_VERSION = 9
 CREATE_TOPICS_VERSION = 7
+ALTER_QUOTAS_VERSION = 1
 TOPIC_ALREADY_EXISTS = 36
 RETRY_S = 0.002
 PATIENCE_S = 120.0
@@ -50,6 +63,30 @@ class Wire:
                 raise ConnectionError("the broker closed the connection")
             received += part
         return bytes(received)
+
+
+def limit_client(port: int, client_id: str, **quotas: float) -> None:
+    """Sets quotas of a client id; returns when the broker at `port` has them in force."""
+    entity = (EntityData(entity_type="client-id", entity_name=client_id),)
+    changes = tuple(OpData(key=key, value=value) for key, value in quotas.items())
+    entry = RequestEntryData(entity=entity, ops=changes)
+    part = ComponentData(entity_type="client-id", match_type=0, match=client_id)
+    connection = Wire.connect(port)
+    try:
+        altered = connection.ask(AlterClientQuotasRequest(entries=(entry,)), ALTER_QUOTAS_VERSION)
+        assert isinstance(altered, AlterClientQuotasResponse)
+        if altered.entries[0].error_code:
+            raise RuntimeError(f"the quota was refused: {altered.entries[0].error_message}")
+        until = time.perf_counter() + PATIENCE_S
+        while time.perf_counter() < until:
+            described = connection.ask(DescribeClientQuotasRequest(components=(part,)), ALTER_QUOTAS_VERSION)
+            assert isinstance(described, DescribeClientQuotasResponse)
+            if described.entries:
+                return
+            time.sleep(RETRY_S)
+        raise TimeoutError("the quota is not in force")
+    finally:
+        connection.close()
 
 
 def produce_request(topic: str, size: int = 100, partition: int = 0) -> ProduceRequest:

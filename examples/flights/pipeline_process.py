@@ -17,10 +17,12 @@ from typing import Any
 from examples.flights.failure import DemoError
 from examples.flights.files import DemoFiles
 from examples.flights.processes import end_with_parent
+from ottla.pipelines.live_view import event_line
 
 STANDSTILL_S = 900
 """Nothing has come for so long: the demo gives up, in place of waiting for ever."""
 _POLL_S = 0.1
+_BEGINS = ("starting", "planning", "working")
 _STOP_TIMEOUT_S = 300
 _TERMINATED = 143
 _SHORT_RUN = "-XX:TieredStopAtLevel=1"
@@ -50,6 +52,8 @@ class Happening:
     kind: str
     query: str
     reason: str
+    line: str = ""
+    """For people, where it is said of a query that begins its work."""
 
 
 class PipelineProcess(AbstractContextManager["PipelineProcess"]):
@@ -127,7 +131,9 @@ class PipelineProcess(AbstractContextManager["PipelineProcess"]):
     def _note(self, said: dict[str, Any]) -> None:
         query = str(said.get("query", ""))
         if said.get("event") != "batch":
-            self.happenings.append(Happening(self._heard, str(said.get("event")), query, str(said.get("reason", ""))))
+            kind = str(said.get("event"))
+            line = event_line(kind, query, said) if kind in _BEGINS else ""
+            self.happenings.append(Happening(self._heard, kind, query, str(said.get("reason", "")), line))
             return
         seen = self.queries.setdefault(query, QuerySeen())
         seen.rows += said["rows_in"]

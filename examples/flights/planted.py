@@ -59,7 +59,7 @@ def _empty(_: bytes) -> None:
 
 _KINDS: tuple[tuple[Callable[[bytes], bytes | None], str, str], ...] = (
     (_cut_off, "events", "the value is not JSON"),
-    (_with_a_word_for_a_time, "events", "a field is of another type than the schema says"),
+    (_with_a_word_for_a_time, "events", "field scheduled_at"),
     (_in_another_encoding, "events", "the value is not UTF-8"),
     (_empty, "events", "there is no value"),
     (_of_an_unknown_kind, "checked", "a known event"),

@@ -41,6 +41,8 @@ class Run:
     killed: float = 0.0
     ready: float = 0.0
     unacknowledged: int = 0
+    told: int = 0
+    """How many of the pipeline's happenings were shown."""
 
     @property
     def queries(self) -> list[str]:
@@ -59,6 +61,7 @@ class Run:
 
     def through_the_pipeline(self) -> Sent:
         """Send everything while the pipeline runs, kill the broker on the way, and wait until all is written."""
+        self._tell()
         with self.steps.step("flights to events") as step:
             events = flight_events(self.days)
             feed = feed_of(events)
@@ -66,6 +69,7 @@ class Run:
                 f"{events.flights:,} flights are {len(events):,} events; planted among them: "
                 f"{len(feed.malformed)} malformed, {feed.told_twice} told a second time"
             )
+        self._tell()
         first, kill = round(len(feed) * BEFORE_WAIT), round(len(feed) * BEFORE_KILL)
         self._note()
         with self.steps.step("first half sent", first) as step:
@@ -74,7 +78,12 @@ class Run:
             self._note()
             step.detail = f"{first:,} events"
         with self.steps.step("first micro-batches", first) as step:
-            self.pipeline.wait_until(self._all_have_begun, lambda: step.reached(self._least_read()))
+
+            def tick() -> None:
+                step.reached(self._least_read())
+                self._tell()
+
+            self.pipeline.wait_until(self._all_have_begun, tick)
             step.detail = f"{' and '.join(self.queries)} write, each exactly once"
         with self.steps.bars(dict.fromkeys(self.queries, len(feed) + 1)) as bars:
             self._show(bars)
@@ -121,6 +130,14 @@ class Run:
             f"{self.unacknowledged:,} events were on their way to it; away for {self.ready - self.killed:.1f} s, "
             f"ready again in {self.broker.took}"
         )
+
+    def _tell(self) -> None:
+        """Show what the pipeline has said of its start since the last time."""
+        happenings = self.pipeline.happenings[self.told :]
+        self.told += len(happenings)
+        for each in happenings:
+            if each.line:
+                self.steps.note(each.line)
 
     def _all_have_begun(self) -> bool:
         return all(self.pipeline.queries[name].rows > 0 for name in self.queries if name in self.pipeline.queries) and (

@@ -62,6 +62,10 @@ class Steps:
         """A line of something that happened."""
         self._line("[red]![/red]", name, detail, "")
 
+    def note(self, line: str) -> None:
+        """A line of what goes on beside the steps."""
+        self._console.print(f"[dim]· {escape(line)}[/dim]", highlight=False, soft_wrap=True)
+
     def _line(self, mark: str, name: str, detail: str, took: str) -> None:
         first, *others = detail.split("\n")
         line = f"{mark} [bold]{name:<{_NAME_WIDTH}}[/bold] {escape(first)}"

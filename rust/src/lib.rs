@@ -20,6 +20,8 @@ mod buffer;
 mod checksum;
 mod codec;
 mod compaction;
+mod delay_index;
+mod delivery;
 mod disk_turns;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -28,6 +30,7 @@ mod index_progress;
 mod log_io;
 mod message;
 mod newest_records;
+mod nsq_frames;
 mod partitioner;
 mod produced;
 mod read_ahead;
@@ -51,6 +54,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     topic_rules::register(module)?;
     topic_pattern::register(module)?;
     newest_records::register(module)?;
+    nsq_frames::register(module)?;
     compaction::register(module)?;
     arrow_records::register(module)?;
     index_progress::register(module)?;
@@ -59,6 +63,8 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     transaction_index::register(module)?;
     log_io::register(module)?;
     read_ahead::register(module)?;
+    delay_index::register(module)?;
+    delivery::register(module)?;
     socket_poll::register(module)?;
     Ok(())
 }

@@ -186,6 +186,41 @@ fn decode_records<'py>(
     Ok(decoded)
 }
 
+#[pyfunction]
+#[pyo3(signature = (data, offsets, *, max_decompressed_bytes))]
+fn decode_at<'py>(
+    py: Python<'py>,
+    data: ByteView<'py>,
+    offsets: Vec<i64>,
+    max_decompressed_bytes: usize,
+) -> PyResult<Bound<'py, PyList>> {
+    let decoded = PyList::empty(py);
+    let mut wanted = offsets.iter().copied().peekable();
+    let mut opener = Opener::new(max_decompressed_bytes);
+    for batch in batches_from(data.as_slice(), i64::MIN, false) {
+        let batch = batch?;
+        while wanted
+            .next_if(|&offset| offset < batch.header.base_offset)
+            .is_some()
+        {}
+        if wanted
+            .peek()
+            .is_none_or(|&offset| offset > batch.header.last_offset())
+        {
+            continue;
+        }
+        opener.renew(max_decompressed_bytes);
+        for (index, record) in opener.open(&batch)?.enumerate() {
+            let record = record.map_err(|malformed| record_error(&batch, index, malformed))?;
+            while wanted.next_if(|&offset| offset < record.offset).is_some() {}
+            if wanted.next_if_eq(&record.offset).is_some() {
+                decoded.append(to_tuple(py, &record)?)?;
+            }
+        }
+    }
+    Ok(decoded)
+}
+
 fn to_tuple<'py>(py: Python<'py>, record: &Record<'_>) -> PyResult<Bound<'py, PyTuple>> {
     let headers = PyList::empty(py);
     for (key, value) in record.headers.iter() {
@@ -214,5 +249,6 @@ fn header_key<'py>(py: Python<'py>, key: &[u8]) -> Bound<'py, PyString> {
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(build_batch, module)?)?;
+    module.add_function(wrap_pyfunction!(decode_at, module)?)?;
     module.add_function(wrap_pyfunction!(decode_records, module)?)
 }

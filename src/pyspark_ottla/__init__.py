@@ -1,6 +1,6 @@
 """The Spark data source `format("ottla")`: topics as DataFrames, without a JAR.
 
-Spark finds packages whose names begin with `pyspark_` by itself and takes their `DefaultSource`; nothing is registered.
+Spark finds packages whose names begin with `pyspark_` and uses their `DefaultSource`. No registration is necessary.
 See docs/spark.md.
 """
 

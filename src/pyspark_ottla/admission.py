@@ -10,9 +10,9 @@ from pyspark_ottla.offset_range import OffsetRange, ranges_between
 def limit_rows(start: Offsets, end: Offsets, rows_max: int) -> Offsets:
     """An end that is at most `rows_max` offsets after `start`, all partitions together.
 
-    Each partition gets in proportion to what it has, so that they advance in step and become empty together; but none
-    that has something gets nothing while there is at least one row for each, so that a small partition beside a large
-    one is not starved.
+    Each partition gets a share in proportion to its records, so that all advance together and become empty together.
+    Every partition with records gets at least one row, if there is one for each, so that a large partition does not
+    starve a small one.
 
     >>> big, small = TopicPartition("events", 0), TopicPartition("events", 1)
     >>> sorted(limit_rows({big: 0, small: 0}, {big: 1_000_000, small: 3}, 1000).values())
@@ -30,7 +30,8 @@ def limit_rows(start: Offsets, end: Offsets, rows_max: int) -> Offsets:
 def limit_bytes(start: Offsets, end: Offsets, bytes_max: int, offset_bytes: Mapping[TopicPartition, float]) -> Offsets:
     """An end that is about `bytes_max` after `start`, all partitions together, and at least one offset.
 
-    `offset_bytes` says how many bytes an offset takes; a partition that is not among them takes the others' average.
+    `offset_bytes` has the bytes per offset of each partition. A partition without an entry uses the average of the
+    others.
 
     >>> big, small = TopicPartition("events", 0), TopicPartition("events", 1)
     >>> limit_bytes({big: 0, small: 0}, {big: 900, small: 100}, 50_000, {big: 100.0, small: 100.0})[big]

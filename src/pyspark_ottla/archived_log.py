@@ -7,9 +7,8 @@
   this log     [------------------------------------- ]
 ```
 
-Every reader sees one log that begins where the archive does. The brokers are asked first, so the archive is read only
-where they have nothing any more; `ottla archive run` makes one. Its directory must be there on every machine that runs
-tasks.
+Every reader sees one log that begins where the archive begins. The archive is read only for offsets that the brokers
+no longer have; `ottla archive run` writes an archive. Its directory must exist on every machine that runs tasks.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,11 +18,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ottla.client.cluster_metadata import TopicMetadata
+from ottla.client.consuming.fetch import FetchedBatches
+from ottla.client.consuming.group_offsets import CommittedOffset
+from ottla.client.consuming.offsets import NO_OFFSET, ListedOffset, OffsetAt
 from ottla.client.errors import OffsetOutOfRangeError
-from ottla.client.fetch import FetchedBatches
-from ottla.client.group_offsets import CommittedOffset
-from ottla.client.offsets import NO_OFFSET, ListedOffset, OffsetAt
+from ottla.client.io.cluster_metadata import TopicMetadata
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import crc32c
 from ottla.records.arrow_batches import SEGMENT_OFFSETS, batch_without_records, batches

@@ -1,13 +1,13 @@
 """Avro: a schema as Spark's types, and values read into it.
 
-Types are those of Spark's `from_avro`. A union of null and one type is that type; `time-millis` and other logical types
-that Spark has no type for are read as what they are stored as. Unions of several types, and records that contain
-themselves, are refused.
+Types are those of Spark's `from_avro`. A union of null and one type is that type. `time-millis` and other logical
+types without a Spark type are read as their stored type. Unions of several types and recursive records are refused.
 """
 
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.types import (
@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 )
 
 from pyspark_ottla.options import OptionError
+from pyspark_ottla.refused_field import RefusedField
 from pyspark_ottla.schema_registry import Registry, split_frame
 
 _PRIMITIVES: dict[str, type[DataType]] = {
@@ -73,38 +74,163 @@ class AvroDecoder:
         self._schema, expanded = _parse(schema)
         self._convert = _converter(expanded)
         self._registry = registry
-        self._writers: dict[bytes, Any] = {}
+        self._own = None if registry is not None else writer_of(schema)
+        self._writers: dict[bytes, Writer] = {}
+        self._unknown: dict[bytes, str] = {}
 
     def decode(self, value: bytes, schema_id: bytes | None) -> object:
         """See `ValueDecoder`."""
-        writer, resolve_into = self._schema, None
+        writer, resolve_into = self._own, None
         if self._registry is not None:
             named, value = split_frame(value, schema_id)
             writer, resolve_into = self._writer(named, self._registry), self._schema
+        assert writer is not None
         stream = io.BytesIO(value)
         try:
-            found = self._read(stream, writer, resolve_into)
+            found = self._read(stream, writer.schema, resolve_into)
+        except NegativeIndexError as error:
+            raise ValueError(f"not of this schema: {error}") from None
         except (EOFError, IndexError):
             raise ValueError("the value ends before the record does") from None
         except Exception as error:
             # Strangers' bytes make the reader fail in many ways, all of which mean that they are not of this schema.
-            raise ValueError(f"not of this schema: {type(error).__name__}: {error}") from None
+            refused = writer.field_beyond_time(value)
+            raise refused or ValueError(f"not of this schema: {type(error).__name__}: {error}") from None
         if stream.tell() != len(value):
             raise ValueError(f"{len(value) - stream.tell()} bytes are left after the record")
         return found if self._convert is None else self._convert(found)
 
-    def _writer(self, schema_id: bytes, registry: Registry) -> Any:
-        found = self._writers.get(schema_id)
-        if found is None:
+    def _writer(self, schema_id: bytes, registry: Registry) -> "Writer":
+        if schema_id in self._unknown:
+            raise ValueError(self._unknown[schema_id])
+        if schema_id not in self._writers:
             try:
-                found = _parse(registry.by_id(schema_id).encode())[0]
+                self._writers[schema_id] = writer_of(registry.by_id(schema_id).encode())
             except (ValueError, OptionError) as error:
                 # Once for all values of a task that name it.
-                found = ValueError(str(error))
-            self._writers[schema_id] = found
-        if isinstance(found, ValueError):
-            raise found
-        return found
+                self._unknown[schema_id] = str(error)
+                raise ValueError(str(error)) from None
+        return self._writers[schema_id]
+
+
+class NegativeIndexError(IndexError):
+    """The index of an enum's symbol or a union's branch is below zero."""
+
+
+class Indexed(list[Any]):
+    """Symbols or branches that take no negative index, which Python counts from the end: a value would be made up.
+
+    fastavro's compiled reader adds the length to such an index by itself, unless there is none to add.
+    """
+
+    def __init__(self, of: Iterable[Any], what: str) -> None:
+        super().__init__(of)
+        self._what = what
+
+    def __len__(self) -> int:
+        return 0
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getitem__(self, index: Any) -> Any:
+        if index < 0:
+            raise NegativeIndexError(f"{self._what} has the index {index}")
+        return list.__getitem__(self, index)
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The schema that values were written with."""
+
+    schema: Any
+    """For reading."""
+    times: Any
+    """The same, where a time is the number that it is stored as."""
+    expanded: Any
+    """As it was written, each name replaced by what it stands for."""
+
+    def field_beyond_time(self, value: bytes) -> RefusedField | None:
+        """Which field of a value that cannot be read is a time that no column holds, if that is why."""
+        from fastavro import schemaless_reader
+
+        try:
+            found = schemaless_reader(io.BytesIO(value), self.times, None)
+        except Exception:
+            # It is something else, and its reason is known.
+            return None
+        return _beyond_time(self.expanded, found, "")
+
+
+_UNIT_US = {"date": 86_400_000_000, "millis": 1000, "micros": 1}
+_MICROSECONDS = range(-62_135_596_800_000_000, 253_402_300_800_000_000)
+"""The years 1 to 9999."""
+
+
+def _beyond_time(schema: Any, value: Any, path: str) -> RefusedField | None:
+    if isinstance(schema, list):
+        branches = [each for each in schema if each != "null"]
+        return _beyond_time(branches[0], value, path) if len(branches) == 1 and value is not None else None
+    if isinstance(schema, str):
+        return None
+    logical = schema.get("logicalType")
+    if logical in _LOGICAL and isinstance(value, int):
+        if value * _UNIT_US[logical.rpartition("-")[2]] in _MICROSECONDS:
+            return None
+        return RefusedField(path, f"{value} is a {logical} outside of the years 1 to 9999")
+    kind = schema["type"]
+    if isinstance(kind, (dict, list)):
+        return _beyond_time(kind, value, path)
+    inner: Iterable[tuple[Any, Any, str]] = ()
+    if isinstance(value, dict) and kind in ("record", "error"):
+        dot = "." if path else ""
+        inner = ((each["type"], value.get(each["name"]), f"{path}{dot}{each['name']}") for each in schema["fields"])
+    elif isinstance(value, list) and kind == "array":
+        inner = ((schema["items"], each, path) for each in value)
+    elif isinstance(value, dict) and kind == "map":
+        inner = ((schema["values"], each, path) for each in value.values())
+    return next((found for each in inner if (found := _beyond_time(*each)) is not None), None)
+
+
+def writer_of(schema: bytes) -> Writer:
+    """A schema for reading what was written with it. Raises OptionError."""
+    parsed, expanded = _parse(schema)
+    times, _ = _parse(json.dumps(_without_times(json.loads(schema))).encode())
+    return Writer(_indexed(parsed, {}, "the value"), _indexed(times, {}, "the value"), expanded)
+
+
+def _without_times(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_times(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _without_times(value) if key in (*_MEMBERS, "fields") else value
+        for key, value in schema.items()
+        if key != "logicalType" or value not in _LOGICAL
+    }
+
+
+def _indexed(schema: Any, seen: dict[int, Any], what: str) -> Any:
+    """A parsed schema, with symbols and branches that take no negative index; `what` has this schema."""
+    if id(schema) in seen:
+        return seen[id(schema)]
+    if isinstance(schema, list):
+        return Indexed([_indexed(each, seen, what) for each in schema], f"the union of {what}")
+    if not isinstance(schema, dict):
+        return schema
+    found: dict[str, Any] = {}
+    seen[id(schema)] = found
+    for key, value in schema.items():
+        if key == "symbols":
+            found[key] = Indexed(value, f"the enum of {what}")
+        elif key == "fields":
+            found[key] = [{**each, "type": _indexed(each["type"], seen, f"field {each['name']}")} for each in value]
+        elif key == "__named_schemas":
+            found[key] = {name: _indexed(each, seen, what) for name, each in value.items()}
+        else:
+            found[key] = _indexed(value, seen, what) if key in _MEMBERS else value
+    return found
 
 
 def _parse(schema: bytes) -> tuple[Any, Any]:

@@ -1,7 +1,7 @@
 """One client per cluster and process, kept from task to task.
 
-Spark reuses its Python workers and makes a new reader or writer object in each task, so what should live longer than a
-task, an open connection, lives in the module.
+Spark reuses its Python workers and creates a new reader or writer object in each task. An open connection should
+outlive a task, so the module holds it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ottla.client.blocking import BlockingClient
-from ottla.client.blocking_producer import BlockingProducer
-from ottla.client.cluster_metadata import TopicMetadata
-from ottla.client.fetch import FetchedBatches
-from ottla.client.group_offsets import CommittedOffset
-from ottla.client.offsets import IsolationLevel, ListedOffset
+from ottla.client.consuming.fetch import FetchedBatches
+from ottla.client.consuming.group_offsets import CommittedOffset
+from ottla.client.consuming.offsets import IsolationLevel, ListedOffset
+from ottla.client.io.cluster_metadata import TopicMetadata
+from ottla.client.producing.blocking_producer import BlockingProducer
 from ottla.model.topic_partition import TopicPartition
 from pyspark_ottla.connection import Connection
 

@@ -1,10 +1,13 @@
 """Where the brokers are and how patient to be with them: the `kafka.*` options that both sides share."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ottla.client.errors import InvalidOptionError
 from ottla.client.options import ClientOptions
+from ottla.client.sasl import ClientSasl
+from ottla.client.tls import ClientTls
+from ottla.model.security_protocol import SecurityProtocol
 from pyspark_ottla.options import OptionError, Options
 
 BOOTSTRAP = "kafka.bootstrap.servers"
@@ -19,7 +22,11 @@ _NUMBERS = {
     "kafka.socket.connection.setup.timeout.ms": "connect_timeout_ms",
 }
 
-CONNECTION_OPTIONS = (BOOTSTRAP, "kafka.client.id", "kafka.security.protocol", *_NUMBERS)
+_PROTOCOL = "kafka.security.protocol"
+_TLS = {f"kafka.{field.replace('_', '.')}": field for field in ClientTls.__struct_fields__}
+_SASL = {f"kafka.{field.replace('_', '.')}": field for field in ClientSasl.__struct_fields__}
+
+CONNECTION_OPTIONS = (BOOTSTRAP, "kafka.client.id", _PROTOCOL, *_TLS, *_SASL, *_NUMBERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +34,8 @@ class Connection:
     """What a client of the cluster is made from. A value that can be pickled; equal connections may share a client."""
 
     bootstrap: str
-    settings: tuple[tuple[str, int | str], ...] = ()
+    settings: tuple[tuple[str, int | str], ...] = field(default=(), repr=False)
+    """With passwords among them."""
 
     @classmethod
     def of(cls, options: Options) -> "Connection":
@@ -38,11 +46,16 @@ class Connection:
         bootstrap = options.text(BOOTSTRAP) or os.environ.get(BOOTSTRAP_VARIABLE, "").strip()
         if not bootstrap:
             raise OptionError(f"option {BOOTSTRAP} is missing: write HOST:PORT, or set {BOOTSTRAP_VARIABLE}")
-        options.require("kafka.security.protocol", ("plaintext",))
         settings: dict[str, int | str] = {"client_id": options.text("kafka.client.id") or "ottla-spark"}
-        for name, field in _NUMBERS.items():
-            if name in options:
-                settings[field] = options.integer(name, 0)
+        settings |= {option: options.integer(name, 0) for name, option in _NUMBERS.items() if name in options}
+        protocol = (options.text(_PROTOCOL) or SecurityProtocol.PLAINTEXT).upper()
+        if protocol not in SecurityProtocol.__members__:
+            raise OptionError(f"option {_PROTOCOL}: write {' or '.join(SecurityProtocol)}, not {protocol[:100]!r}")
+        if protocol != SecurityProtocol.PLAINTEXT:
+            asked = SecurityProtocol(protocol)
+            settings["security_protocol"] = protocol
+            names = {**(_TLS if asked.is_encrypted else {}), **(_SASL if asked.has_sasl else {})}
+            settings |= {option: options.text(name) or "" for name, option in names.items() if name in options}
         connection = cls(bootstrap, tuple(settings.items()))
         connection.check()
         return connection
@@ -52,4 +65,7 @@ class Connection:
         try:
             ClientOptions.of(self.bootstrap, **dict(self.settings))
         except InvalidOptionError as error:
-            raise OptionError(f"option {BOOTSTRAP}: {error}") from None
+            named = (
+                "" if str(error).startswith(("ssl", "security", "a listener with SASL")) else f"option {BOOTSTRAP}: "
+            )
+            raise OptionError(f"{named}{error}") from None

@@ -1,14 +1,15 @@
 """What was there to be read and is not there any more.
 
-Offsets only grow and a partition does not go away, unless records are deleted before they were read (retention), or the
-topic itself is. Then a stream either fails, which is the default, or goes on with what is left and says so in the log.
+Offsets only grow and partitions do not disappear, unless records are deleted before they are read (retention), or the
+topic is deleted. Then a stream either fails, which is the default, or continues with the remaining records and logs
+it.
 """
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ottla.client.offsets import OffsetAt
+from ottla.client.consuming.offsets import OffsetAt
 from ottla.model.topic_partition import TopicPartition
 from pyspark_ottla.log_client import LogReader
 from pyspark_ottla.offset_json import Offsets
@@ -92,4 +93,4 @@ def report(losses: Sequence[str], *, fail: bool) -> None:
             f"data was lost: {losses[0]}{more}. To go on with what is left, set option failOnDataLoss to false"
         )
     for loss in losses:
-        logger.warning("data was lost, going on because failOnDataLoss is false: %s", loss)
+        logger.warning("data was lost; the read continues because failOnDataLoss is false: %s", loss)

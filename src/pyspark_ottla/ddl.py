@@ -106,7 +106,7 @@ class _Words:
         finally:
             self._depth -= 1
         raise ValueError(
-            f"{name!r} is no type; types are {', '.join(sorted(_TYPES))}, decimal(...), array<...>, map<string, ...>"
+            f"{name!r} is not a type; types are {', '.join(sorted(_TYPES))}, decimal(...), array<...>, map<string, ...>"
             " and struct<...>"
         )
 

@@ -36,7 +36,7 @@ class Refused(WriterCommitMessage):
 
 
 class BatchProducer(Protocol):
-    """What takes the encoded batches: `ottla.client.blocking_producer.BlockingProducer` is one."""
+    """What takes the encoded batches: `ottla.client.producing.blocking_producer.BlockingProducer` is one."""
 
     def send(self, topic_partition: TopicPartition, batch: bytearray) -> None:
         """Take one record batch. Raises ClientError."""

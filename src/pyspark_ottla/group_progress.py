@@ -1,9 +1,9 @@
 """The progress of a query as a consumer group's, so that tools which show the lag of groups see it.
 
-Spark's checkpoint stays the truth: what is committed is a copy, made after a micro-batch has ended. The source commits
-when Spark asks it for the next micro-batch; Spark does so after each one, and after the last of `availableNow` too.
-Only where it does not ask again, after `trigger(once=True)` and when a query is stopped between two triggers, is a
-listener needed: `commit_progress`.
+Spark's checkpoint stays authoritative. The committed offsets are a copy, made after a micro-batch has ended. The
+source commits when Spark asks it for the next micro-batch. Spark does so after each one, and after the last of
+`availableNow` too. It does not ask again after `trigger(once=True)`, or if a query stops between two triggers. Only
+then a listener is necessary: `commit_progress`.
 """
 
 import logging
@@ -43,5 +43,5 @@ class GroupProgress:
                         " give this query a group of its own"
                     ) from None
                 raise
-            logger.warning("the progress of group %r was not committed: %s", self._group_id, error)
+            logger.warning("could not commit the offsets of group %r: %s", self._group_id, error)
         self._committed = dict(offsets)

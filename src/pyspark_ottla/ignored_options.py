@@ -1,6 +1,6 @@
 """Options that people bring along from Spark's Kafka source and from Kafka's clients, and that change nothing here.
 
-A notebook moves over by changing the format's name: what it set beside is named once, with the reason, and left alone.
+A notebook migrates by a change of the format's name. Its other options are named once, with the reason, and ignored.
 The names are those of Spark's connector 4.2 and of the consumer, producer and admin client of Kafka 4.3.
 """
 
@@ -125,5 +125,4 @@ def reason_to_ignore(key: str) -> str | None:
     key = key.lower()
     if key in IGNORED:
         return IGNORED[key][1]
-    # Kafka's clients ignore them too, unless kafka.security.protocol asks for them; that is refused.
-    return "the connection is plaintext" if key.startswith(_ENCRYPTED) else None
+    return "it is of Java's TLS and SASL" if key.startswith(_ENCRYPTED) else None

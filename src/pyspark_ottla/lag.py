@@ -12,7 +12,7 @@ def lag(source_progress: Mapping[str, Any]) -> Offsets:
     """For each partition the offsets that were in the log and not read when a micro-batch ended.
 
     `source_progress` is one of the `sources` of a query's `lastProgress`, or of the progress that a
-    `StreamingQueryListener` is given: `lag(query.lastProgress["sources"][0])`.
+    `StreamingQueryListener` receives: `lag(query.lastProgress["sources"][0])`.
     """
     end, latest = (_offsets(source_progress.get(name)) for name in ("endOffset", "latestOffset"))
     return {each: max(offset - end.get(each, 0), 0) for each, offset in latest.items()}
@@ -21,7 +21,8 @@ def lag(source_progress: Mapping[str, Any]) -> Offsets:
 def lag_metrics(source_progress: Mapping[str, Any]) -> dict[str, str]:
     """`minOffsetsBehindLatest`, `maxOffsetsBehindLatest`, `avgOffsetsBehindLatest`, as Spark's Kafka source has them.
 
-    That source shows them in the progress itself, as `metrics`; the interface for Python sources has no place for them.
+    Spark's source shows them in the progress itself, as `metrics`. The interface for Python sources has no field for
+    them.
 
     >>> end, latest = {"t": {"0": 5, "1": 9}}, {"t": {"0": 8, "1": 9}}
     >>> lag_metrics({"endOffset": end, "latestOffset": latest})["avgOffsetsBehindLatest"]

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from ottla.client.cluster_metadata import TopicMetadata
-from ottla.client.fetch import FetchedBatches
-from ottla.client.group_offsets import CommittedOffset
-from ottla.client.offsets import ListedOffset
-from ottla.client.produce import ProducedBatch
+from ottla.client.consuming.fetch import FetchedBatches
+from ottla.client.consuming.group_offsets import CommittedOffset
+from ottla.client.consuming.offsets import ListedOffset
+from ottla.client.io.cluster_metadata import TopicMetadata
+from ottla.client.producing.produce import ProducedBatch
 from ottla.model.topic_partition import TopicPartition
 
 

@@ -1,6 +1,6 @@
 """A compacted topic as the table that it is: of each key the newest record, without those keys that were deleted.
 
-What a compaction would leave, whether it has run or not:
+The result equals that of a compaction, whether it has run or not:
 
 ```
  key  a  b  a  c  b        ──►  a  c

@@ -1,7 +1,7 @@
 """Runs of offsets to read, and how they are dealt out to Spark's tasks.
 
-A task of a Python source takes a Python process and a stream of its own, so a task has as many partitions as it needs
-to be worth it; and one partition that holds more than a task's share is read by several.
+Each task of a Python source needs a Python process and a connection to it, so a task gets several small partitions.
+One partition that has more than a task's share is read by several tasks.
 
 ```
     events-0 |##########################|      task 0: events-0 [0, 13)  events-2 [0, 4)

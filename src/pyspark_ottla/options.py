@@ -1,8 +1,8 @@
 """Options as Spark hands them over: strings under names in which case does not matter.
 
-The names are those of Spark's own Kafka source and sink, so that a notebook moves over by changing `format("kafka")` to
-`format("ottla")`. Names that mean something there and nothing here are warned of and left alone. A name that nobody
-knows is refused: an option with a typing error would otherwise be an option that silently does nothing.
+The names are those of Spark's own Kafka source and sink, so a notebook migrates by a change from `format("kafka")` to
+`format("ottla")`. Options that apply there and not here are ignored with a warning. An unknown name is refused:
+otherwise an option with a typing error would silently do nothing.
 """
 
 import json
@@ -35,7 +35,7 @@ def warn_once(name: str, reason: str) -> None:
     """One line in the log for an option that changes nothing, once in the life of a process."""
     if name.lower() not in _warned:
         _warned.add(name.lower())
-        logger.warning("option %s changes nothing here: %s", name, reason)
+        logger.warning("option %s is ignored: %s", name, reason)
 
 
 class Options:

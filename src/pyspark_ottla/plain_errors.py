@@ -1,8 +1,8 @@
 """What people are shown when a read or a write cannot be done: the sentence, before anything else.
 
-A Python process of Spark sends its error to the JVM as a traceback of some fifty lines, with the sentence at its end.
-It sends the sentence alone when `SPARK_HIDE_TRACEBACK` is set in that process, which ends with the error. So it is set
-then, for errors that are made for people; others keep their traceback.
+A Python process of Spark sends its error to the JVM as a traceback of some fifty lines, with the message at its end.
+It sends only the message if `SPARK_HIDE_TRACEBACK` is set in that process, which ends with the error. So this module
+sets it for errors that users can act on. Others keep their traceback.
 """
 
 import os

@@ -1,15 +1,14 @@
-"""`valueFormat=plain-json`: values that are plain JSON of a flat schema, decoded by Arrow, faster than by Spark.
+"""JSON of a flat schema that Arrow decodes, faster than `json_values`: the plain part of it, which both read alike.
 
-Plain is what Arrow and `from_json` read alike: one object on one line, in it each field of the schema at most once, as
-a value of its JSON type. What is not is left for `from_json`, which knows more of what people write, and says why it
-cannot:
+Plain JSON is one object on one line, with each field of the schema at most once, as a value of its JSON type.
+`json_values` reads everything else: it knows more forms, and reports errors:
 
 ```
  schema  flight string, at timestamp, delay_min int            data
  {"flight":"UA1","at":"2013-01-01T10:15:00Z","x":[1]}          {UA1, 2013-01-01 10:15:00, null}
- {"flight":"UA1","delay_min":2.0}                              null: from_json says 2, or that it is no int
- {"flight":1}                                                  null: from_json says "1"
- {"flight":"UA1","at":"soon"}                                  null
+ {"flight":"UA1","at":"2013-01-01 11:15:00+01:00"}             null: it may be read
+ {"flight":1}                                                  null
+ {"Flight":"UA1"}                                              null
 ```
 """
 
@@ -32,9 +31,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from pyspark_ottla.json_values import DEPTH_MAX, MICROSECONDS, UNIT_US
 from pyspark_ottla.options import OptionError
 
-NOT_PLAIN: Final = "not plain JSON of this schema: from_json may read it, or say why not"
+NOT_PLAIN: Final = "not plain JSON of this schema: valueFormat=json may read it, or say why not"
 """What `error` says."""
 ATTEMPTS_MAX: Final = 64
 """So often the good values around bad ones are looked for in a record batch; the rest is then taken for not plain."""
@@ -56,8 +56,16 @@ _TIMES: Final[dict[type[DataType], str]] = {
     DateType: r"^[12]\d{3}-\d\d-\d\d$",
 }
 """The one form of each that is plain."""
+_OPENING: Final = r"[\[{]"
+_ESCAPED: Final = r"\\u00[3-7]"
+"""The escapes of letters and digits. Names may be written with them, where no pattern finds them."""
+_CONTROL: Final = r"[\n\r\x00]"
+"""What Arrow takes for the end of a value."""
 _NO_NUMBER: Final = r"[:,\[]\s*-?(NaN|Inf)"
 """What stands for a number and is none; readers of JSON differ in which of these they know."""
+
+_SUSPICIOUS: Final = r"[\n\r\x00]|NaN|Inf|\\u00[3-7]"
+"""Where any of the three may be. To search once for all of them costs a fraction, and few values have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +73,14 @@ class PlainJson:
     """The fields, each with the name of its type. A value that can be pickled and hashed: it goes to the executors."""
 
     fields: tuple[tuple[str, str], ...]
+    unit: str | None = None
+    """What a number in a `timestamp` counts since 1970. A time as text is not plain then."""
 
     registry: None = None
     """Nobody is asked for the schema."""
 
     @classmethod
-    def of(cls, schema: str) -> "PlainJson | None":
+    def of(cls, schema: str, unit: str | None = None) -> "PlainJson | None":
         """What a schema such as `id bigint, name string` says; None for one that is not of such fields alone."""
         fields = []
         for part in schema.split(","):
@@ -80,7 +90,7 @@ class PlainJson:
             fields.append((field[1], field[2].lower()))
         if len({name.lower() for name, _ in fields}) < len(fields):
             return None
-        return cls(tuple(fields))
+        return cls(tuple(fields), unit)
 
     @classmethod
     def required(cls, schema: str | None) -> "PlainJson":
@@ -118,12 +128,21 @@ class PlainJsonColumns:
 
         self._schema = schema
         self._type = schema.field("data").type
-        # Times come as text: which of them are plain is for us to say.
-        read_as = [(each.name, pa.string() if _is_time(each.type) else each.type) for each in self._type]
+        # Times come as text or as numbers: which of them are plain is for us to say.
+        self._unit_us = None if plain.unit is None else UNIT_US[plain.unit]
+        read_as = [(each.name, self._read_as(each.type)) for each in self._type]
         self._parse = pyarrow.json.ParseOptions(
             explicit_schema=pa.schema(read_as), newlines_in_values=False, unexpected_field_behavior="ignore"
         )
+        self._other_case = _other_case([name for name, _ in plain.fields])
         self._times = {name: _TIMES[_TYPES[kind]] for name, kind in plain.fields if _TYPES[kind] in _TIMES}
+
+    def _read_as(self, kind: Any) -> Any:
+        import pyarrow as pa
+
+        if pa.types.is_timestamp(kind) and self._unit_us is not None:
+            return pa.int64()
+        return pa.string() if _is_time(kind) else kind
 
     def add(self, batch: Any) -> Any:
         """The batch with the columns."""
@@ -141,6 +160,7 @@ class PlainJsonColumns:
     def decode(self, values: Any) -> Any:
         """A struct for each value; null for one that is not plain."""
         import pyarrow as pa
+        import pyarrow.compute as pc
 
         candidates = _candidates(values)
         found: list[Any] = []
@@ -165,6 +185,9 @@ class PlainJsonColumns:
         table = pa.concat_tables(found).combine_chunks()
         place = pa.concat_arrays(places)
         columns, plain = self._converted(table)
+        named = self._named(values, place, table)
+        if named is not None:
+            plain = named if plain is None else pc.and_(plain, named)
         if len(place) == len(values) and plain is None and len(found) == 1:
             return pa.StructArray.from_arrays(columns, fields=list(self._type))
         index = _positions(place, plain, len(values))
@@ -191,8 +214,31 @@ class PlainJsonColumns:
         # A value may have been two objects, one after the other.
         return (table, None) if table.num_rows == count else (None, None)
 
+    def _named(self, values: Any, place: Any, table: Any) -> Any:
+        """Which rows have no name of the schema in another case; None where all have none, as far as it matters.
+
+        Such a name beside the field itself is another field, so only rows that lack a field are looked at.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        lacking = None
+        for name in table.column_names:
+            if table[name].null_count:
+                missing = table[name].is_null()
+                lacking = missing if lacking is None else pc.or_(lacking, missing)
+        if lacking is None:
+            return None
+        rows = pc.indices_nonzero(lacking)
+        text = values.take(place.take(rows)).cast(pa.string())
+        wrong = rows.filter(pc.match_substring_regex(text, self._other_case))
+        if not len(wrong):
+            return None
+        return pc.invert(pc.is_in(pa.array(range(len(place)), pa.uint64()), wrong))
+
     def _converted(self, table: Any) -> tuple[list[Any], Any]:
         """The columns in their types, and which rows of them are plain; None where all are."""
+        import pyarrow as pa
         import pyarrow.compute as pc
 
         plain, columns = None, []
@@ -200,11 +246,34 @@ class PlainJsonColumns:
             column = table[field.name].combine_chunks()
             form = self._times.get(field.name)
             if form is not None:
-                column, fits = _times(column, form, field.type)
+                if pa.types.is_integer(column.type):
+                    assert self._unit_us is not None
+                    column, fits = _counted(column, self._unit_us, field.type)
+                else:
+                    column, fits = _times(column, form, field.type)
                 if fits is not None:
                     plain = fits if plain is None else pc.and_(plain, fits)
+            if pa.types.is_floating(field.type) and column.null_count < len(column):
+                # Digits without an end are an infinite number to Arrow.
+                finite = pc.fill_null(pc.is_finite(column), True)
+                if not pc.all(finite).as_py():
+                    plain = finite if plain is None else pc.and_(plain, finite)
             columns.append(column)
         return columns, plain
+
+
+def _other_case(names: list[str]) -> str:
+    """What finds one of these names in another case: one letter of it in the other case, the rest in any.
+
+    >>> print(_other_case(["id"]))
+    "(?:I(?i:d)|iD(?i:))"\\s*:
+    """
+    found = []
+    for name in names:
+        for at, letter in enumerate(name):
+            if letter.isalpha():
+                found.append(f"{name[:at]}{letter.swapcase()}(?i:{name[at + 1 :]})")
+    return rf'"(?:{"|".join(found)})"\s*:'
 
 
 def _is_time(kind: Any) -> bool:
@@ -223,10 +292,12 @@ def _candidates(values: Any) -> Any:
     except pa.ArrowInvalid:
         text = pa.array([_text(value) for value in values.to_pylist()], pa.string())
     fits = pc.and_(pc.starts_with(text, "{"), pc.ends_with(text, "}"))
-    for sign, is_pattern in (("\n", False), ("\r", False), (_NO_NUMBER, True)):
-        matching = pc.match_substring_regex if is_pattern else pc.match_substring
-        if not is_pattern or pc.any(pc.match_substring_regex(text, "NaN|Inf")).as_py():
-            fits = pc.and_(fits, pc.invert(matching(text, sign)))
+    if pc.any(pc.match_substring_regex(text, _SUSPICIOUS)).as_py():
+        for pattern in (_CONTROL, _NO_NUMBER, _ESCAPED):
+            fits = pc.and_(fits, pc.invert(pc.match_substring_regex(text, pattern)))
+    # Arrow reads what is nested however deep; a short value is not.
+    if (pc.max(pc.binary_length(text)).as_py() or 0) > DEPTH_MAX:
+        fits = pc.and_(fits, pc.less_equal(pc.count_substring_regex(text, _OPENING), DEPTH_MAX))
     return pc.indices_nonzero(pc.fill_null(fits, False)).cast(pa.int64())
 
 
@@ -252,6 +323,20 @@ def _times(column: Any, form: str, kind: Any) -> tuple[Any, Any]:
         read = date.fromisoformat if pa.types.is_date(kind) else datetime.fromisoformat
         there = pa.array([_is_read(read, each) for each in column.to_pylist()], pa.bool_())
         return pc.if_else(there, column, pa.scalar(None, pa.string())).cast(kind), pc.and_(fits, there)
+
+
+def _counted(column: Any, unit_us: int, kind: Any) -> tuple[Any, Any]:
+    """Numbers as times, null where they are beyond them; and where they are not, or null already. None where that is
+    everywhere."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    first, last = -(-MICROSECONDS[0] // unit_us), MICROSECONDS[-1] // unit_us
+    fits = pc.fill_null(pc.and_(pc.greater_equal(column, first), pc.less_equal(column, last)), True)
+    everywhere = pc.all(fits).as_py()
+    if not everywhere:
+        column = pc.if_else(fits, column, pa.scalar(None, pa.int64()))
+    return pc.multiply(column, unit_us).cast(kind), None if everywhere else fits
 
 
 def _is_read(read: Any, text: str | None) -> bool:

@@ -1,14 +1,14 @@
 """Where reading starts and ends: an edge of the log, given offsets, or points in time.
 
-For each side there are four options, of which the more particular wins, as in Spark's Kafka source:
-`startingTimestamp`, then `startingOffsetsByTimestamp`, then `startingOffsets`.
+Each side has four options. The most specific wins, as in Spark's Kafka source: `startingTimestamp`, then
+`startingOffsetsByTimestamp`, then `startingOffsets`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ottla.client.offsets import NO_OFFSET, OffsetAt
+from ottla.client.consuming.offsets import NO_OFFSET, OffsetAt
 from ottla.model.topic_partition import TopicPartition
 from pyspark_ottla.log_client import LogReader
 from pyspark_ottla.offset_json import Offsets, joined, offsets_from_json

@@ -58,7 +58,7 @@ class ProgressListener(StreamingQueryListener):
                 self._client.commit_offsets(self._group_id, offsets)
             except ClientError as error:
                 # An exception in a listener would be lost, and with it the calls of its neighbours.
-                logger.warning("the progress of group %r was not committed: %s", self._group_id, error)
+                logger.warning("could not commit the offsets of group %r: %s", self._group_id, error)
 
 
 def commit_progress(

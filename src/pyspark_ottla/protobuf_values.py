@@ -1,11 +1,10 @@
 """Protocol Buffers: a message as Spark's types, and values read into it.
 
-Types are those of Spark's `from_protobuf`, but for `google.protobuf.Duration` and other well-known messages, which are
-structs of their fields here. A field without presence has its default where it was not set; one with presence is null.
+Types are those of Spark's `from_protobuf`, except `google.protobuf.Duration` and other well-known messages, which are
+structs of their fields here. A field without presence that is not set has its default; one with presence is null.
 """
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql.types import (
@@ -26,10 +25,12 @@ from pyspark.sql.types import (
 )
 
 from pyspark_ottla.options import OptionError
+from pyspark_ottla.refused_field import RefusedField
 from pyspark_ottla.schema_registry import split_frame
 
 _TIMESTAMP = "google.protobuf.Timestamp"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TIMESTAMP_SECONDS = range(-62_135_596_800, 253_402_300_800)
+"""The years 1 to 9999, which are all that a Timestamp may be."""
 _INDEXES_MAX = 64
 """Messages inside of messages, in the list that names one of them; more is no such list."""
 
@@ -150,10 +151,13 @@ def _message_converter(message: Any) -> _Convert:
     fields = [(each.name, _field_converter(each), each.has_presence) for each in message.fields]
 
     def convert(value: Any) -> dict[str, Any]:
-        return {
-            name: None if has_presence and not value.HasField(name) else of_field(getattr(value, name))
-            for name, of_field, has_presence in fields
-        }
+        found = {}
+        for name, of_field, has_presence in fields:
+            try:
+                found[name] = None if has_presence and not value.HasField(name) else of_field(getattr(value, name))
+            except ValueError as error:
+                raise RefusedField.within(name, error) from None
+        return found
 
     return convert
 
@@ -169,9 +173,19 @@ def _field_converter(field: Any) -> _Convert:
 def _single_converter(field: Any) -> _Convert:
     if field.cpp_type == field.CPPTYPE_MESSAGE:
         if field.message_type.full_name == _TIMESTAMP:
-            return lambda at: _EPOCH + timedelta(seconds=at.seconds, microseconds=at.nanos // 1000)
+            return _microseconds
         return _message_converter(field.message_type)
     if field.cpp_type == field.CPPTYPE_ENUM:
         names = {number: each.name for number, each in field.enum_type.values_by_number.items()}
         return lambda number: names.get(number, str(number))
     return lambda value: value
+
+
+def _microseconds(at: Any) -> int:
+    """A Timestamp as Arrow takes it. Raises ValueError for one that no Timestamp may be."""
+    if at.seconds not in _TIMESTAMP_SECONDS or not 0 <= at.nanos < 1_000_000_000:
+        raise ValueError(
+            f"no timestamp has {at.seconds} seconds and {at.nanos} nanoseconds: it lies in the years 1 to 9999"
+        )
+    found: int = at.seconds * 1_000_000 + at.nanos // 1000
+    return found

@@ -1,8 +1,8 @@
 """Filters on topic, partition, offset and timestamp that Spark hands to a batch read, which then reads less.
 
-Those on topic, partition and offset are done here for good. One on timestamp says from where to read: the first record
-of that time or later. Records are not in the order of their timestamps, so Spark still looks at each, and a filter for
-what is earlier than a time saves nothing.
+Filters on topic, partition and offset are applied here completely. A filter on timestamp sets the start of the read:
+the first record with that time or later. Records are not in the order of their timestamps, so Spark still checks each
+one, and a filter for times before a limit saves nothing.
 """
 
 from collections.abc import Collection, Iterable
@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from ottla.client.offsets import NO_OFFSET
+from ottla.client.consuming.offsets import NO_OFFSET
 from ottla.model.topic_partition import TopicPartition
 from pyspark_ottla.log_client import LogReader
 from pyspark_ottla.offset_range import OffsetRange

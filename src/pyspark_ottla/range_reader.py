@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from ottla.client.consuming.offsets import OffsetAt
+from ottla.client.consuming.visible_batches import visible_spans, whole_batches
 from ottla.client.errors import OffsetOutOfRangeError, TopicNotFoundError
-from ottla.client.offsets import OffsetAt
-from ottla.client.visible_batches import visible_spans, whole_batches
 from ottla.native import decode_arrow
 from ottla.native.errors import DecompressionLimitError
 from pyspark_ottla.data_loss import deleted, report

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ottla.client.offsets import IsolationLevel, OffsetAt
+from ottla.client.consuming.offsets import IsolationLevel, OffsetAt
 from pyspark_ottla.connection import CONNECTION_OPTIONS, Connection
 from pyspark_ottla.offset_range import OffsetRange, TaskRanges, pack, task_count
 from pyspark_ottla.options import OptionError, Options, warn_once

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from ottla.client.consuming.visible_batches import whole_batches
 from ottla.client.errors import OffsetOutOfRangeError, TopicNotFoundError
-from ottla.client.visible_batches import whole_batches
 from ottla.model.topic_partition import TopicPartition
 from pyspark_ottla.log_client import LogReader
 from pyspark_ottla.offset_range import OffsetRange

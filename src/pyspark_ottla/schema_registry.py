@@ -1,7 +1,7 @@
 """A schema registry, asked over HTTP: Confluent's interface, which others serve too.
 
-A value's schema is named by an id: in five bytes before the value (a zero byte and four of the id), or in the header
-`__value_schema_id` (a zero byte and four of the id, or a one and the sixteen of a GUID).
+An id identifies the schema of a value. It is in five bytes before the value (a zero byte and four of the id), or in
+the header `__value_schema_id` (a zero byte and four of the id, or a one and the sixteen of a GUID).
 """
 
 import base64

@@ -1,8 +1,8 @@
 """This package on workers that do not have it: the driver sends its own.
 
-A worker's Python has the directory of Spark's files on its path, and Spark unpacks an archive there under the name
-behind its `#`. So an archive of a package's files, under the name of the package, is a package that can be imported,
-compiled parts included; out of a wheel or a ZIP file, as `--py-files` sends them, Python imports no compiled part.
+The Python path of a worker contains the directory of Spark's files. Spark unpacks an archive there under the name
+after its `#`. So an archive of a package's files, with the name of the package, can be imported, compiled parts
+included. From a wheel or a ZIP file, as `--py-files` sends them, Python imports no compiled part.
 """
 
 import atexit
@@ -28,7 +28,7 @@ _LEVEL: Final = 1
 
 
 def ship(spark: "SparkSession", directory: Path | None = None) -> None:
-    """Have the workers of a session import this package as the driver has it, whether or not they have one.
+    """Send the driver's copy of this package to the workers of a session, which import it instead of their own.
 
     Driver and workers need the same operating system, processor and minor version of Python. `directory` is where the
     archives are made, which must stay for as long as the session. Does nothing with a local master.

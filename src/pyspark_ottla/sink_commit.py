@@ -1,6 +1,6 @@
 """The end of an exactly-once batch, decided on the driver from what its tasks say and what the brokers know.
 
-Nothing is committed that differs between the two. What a transaction may not have, and how it is noticed:
+Nothing is committed if the two differ. The table lists what a transaction must not contain, and how it is detected:
 
 | | |
 |---|---|
@@ -18,10 +18,10 @@ from typing import Any, Protocol
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from ottla.client.blocking_transactions import Written
+from ottla.client.admin.transaction_admin import TransactionDescription
 from ottla.client.errors import BrokerError, ClientError, ProducerFencedError
-from ottla.client.producer_batch import Identity
-from ottla.client.transaction_admin import TransactionDescription
+from ottla.client.producing.blocking_transactions import Written
+from ottla.client.producing.producer_batch import Identity
 from ottla.model.topic_partition import TopicPartition
 from pyspark_ottla.delivery import BatchProducer
 from pyspark_ottla.options import OptionError
@@ -114,7 +114,7 @@ def abort(messages: Sequence[WriterCommitMessage | None], transactions: Transact
         try:
             transactions.end(identity, commit=False)
         except (BrokerError, ClientError) as error:
-            logger.info("there was nothing to abort: %s", error)
+            logger.info("no transaction to abort: %s", error)
 
 
 def _check_messages(messages: Sequence[WriterCommitMessage | None], parts: Sequence[TransactionPart]) -> None:

@@ -1,7 +1,7 @@
 """Who writes with a transactional id: taken on the driver when a write is planned, before any task starts.
 
-A driver takes the id once and keeps it for all its batches. Another driver that comes later takes it over, and the one
-before never takes it back: both would go on fencing each other off, each time a supervisor starts them again.
+A driver takes the id once and keeps it for all its batches. A later driver takes it over, and the earlier one never
+takes it back. Otherwise both would fence each other without end, each time a supervisor restarts them.
 
 ```
  nobody, or a driver that is not here any more --> announced --> producer of the id --> written down as the owner
@@ -14,8 +14,8 @@ before never takes it back: both would go on fencing each other off, each time a
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from ottla.client.producer_batch import Identity
-from ottla.client.transaction_admin import TransactionDescription
+from ottla.client.admin.transaction_admin import TransactionDescription
+from ottla.client.producing.producer_batch import Identity
 from pyspark_ottla.options import OptionError
 from pyspark_ottla.sink_ledger import Owner, SinkLedger, State
 
@@ -47,7 +47,7 @@ class Lease:
 
 
 class Coordinator(Protocol):
-    """What is asked of the coordinator: `ottla.client.blocking_transactions.BlockingTransactions` is one."""
+    """What is asked of the coordinator: `ottla.client.producing.blocking_transactions.BlockingTransactions` is one."""
 
     transactional_id: str
 

@@ -1,6 +1,7 @@
 """The topic in which exactly-once writes keep what must outlive every process: `__ottla_spark_sinks`.
 
-One compacted partition, so that its records have one order. Keys and values are JSON. Of each transactional id:
+The topic has one compacted partition, so its records have one order. Keys and values are JSON. For each transactional
+id:
 
 ```
  key                           value                                              written
@@ -10,9 +11,9 @@ One compacted partition, so that its records have one order. Keys and values are
  ["state", id]                 the newest batch, by query id and number           inside of the batch's transaction
 ```
 
-Only a state is written in a transaction, with the rows that it speaks of: both are committed or neither is. Reading
-looks at every record and takes a state when its commit marker comes; so the open transaction of another sink hides
-nothing here, as it would from a reader of what is committed.
+Only a state is written in a transaction, together with its rows: both are committed or neither is. A reader reads
+every record, and accepts a state when its commit marker comes. So the open transaction of another sink does not hide
+later records, as it would from a reader of committed records.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
-from ottla.client.admin import CreatedTopic, NewTopic
+from ottla.client.admin.admin import CreatedTopic, NewTopic
+from ottla.client.consuming.fetch import FetchedBatches
+from ottla.client.consuming.offsets import ListedOffset, OffsetAt
+from ottla.client.consuming.visible_batches import whole_batches
 from ottla.client.errors import BrokerError, TopicNotFoundError
-from ottla.client.fetch import FetchedBatches
-from ottla.client.offsets import ListedOffset, OffsetAt
-from ottla.client.produce import ProducedBatch
-from ottla.client.visible_batches import whole_batches
+from ottla.client.producing.produce import ProducedBatch
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import build_batch, decode_records

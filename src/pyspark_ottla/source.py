@@ -1,6 +1,6 @@
 """The data source `ottla`: what Spark asks first, whatever the role.
 
-Spark starts a process for each of its questions. So what a role needs, above all the client, is imported by the role.
+Spark starts a process for each of its questions. So each role imports what it needs, above all the client.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class OttlaDataSource(DataSource):
     """Topics of an Ottla, or any Kafka, broker as DataFrames, for batches and streams, both ways.
 
-    It needs no JAR: Spark's executors speak to the brokers themselves, through Ottla's Python client.
+    It needs no JAR: Spark's executors connect to the brokers with Ottla's Python client.
     """
 
     @classmethod

@@ -1,11 +1,12 @@
 """What Spark refuses before it asks this source, with what to do instead.
 
-Of a sink written in Python Spark's driver decides by itself what it takes, and asks no process of ours: a query in
-update mode fails when its first micro-batch is planned ("does not support Update mode"), and a batch without a mode is
-told to append or to overwrite, although a log cannot be overwritten. So a driver that imports this package has its
-PySpark say what helps, and of update mode as soon as the query is started. What Spark takes and refuses stays as it is.
+Spark's driver decides what a sink in Python supports, and asks none of our processes. A query in update mode fails
+when its first micro-batch is planned ("does not support Update mode"). The error for a batch without a mode says to
+append or to overwrite, although a log cannot be overwritten. So a driver that imports this package changes the
+messages of its PySpark to say what helps, and refuses update mode as soon as the query starts. What Spark accepts and
+refuses does not change.
 
-Of Spark Connect these are other classes, whose module may come later; they are left alone.
+Spark Connect has other classes for this, whose module may be imported later. They are not changed.
 """
 
 from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ottla.client.offsets import NO_OFFSET
+from ottla.client.consuming.offsets import NO_OFFSET
 from ottla.model.topic_partition import TopicPartition
 from pyspark_ottla.log_client import LogReader
 from pyspark_ottla.offset_json import Offsets

@@ -4,8 +4,8 @@
 {"events": {"0": 23, "1": 42}, "#topicIds": {"events": "1f3c0f0e-..."}}
 ```
 
-The first part is that of Spark's Kafka source. The second tells a topic from another one that got its name after it was
-deleted: offsets alone cannot. `#` is not allowed in the name of a topic, so the two cannot be mixed up.
+The first part is that of Spark's Kafka source. The second part distinguishes a topic from a later topic with the same
+name, which offsets alone cannot. `#` is not allowed in the name of a topic, so the two cannot be confused.
 """
 
 from collections.abc import Mapping

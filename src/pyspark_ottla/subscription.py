@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
-from ottla.client.cluster_metadata import TopicMetadata
 from ottla.client.errors import TopicNotFoundError
+from ottla.client.io.cluster_metadata import TopicMetadata
 from ottla.model.topic_partition import TopicPartition
 from pyspark_ottla.log_client import LogReader
 from pyspark_ottla.options import OptionError, Options, does_not_exist

@@ -1,10 +1,11 @@
 """`valueFormat`: which form the values of records have, and from where their schema comes.
 
-Read on the driver: files are opened and a registry is asked there, and executors get what was found.
+The options are read on the driver. It opens files and asks a registry, and executors get the result.
 """
 
 import json
 from dataclasses import dataclass
+from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,9 +18,18 @@ from pyspark_ottla.schema_registry import REGISTRY_OPTIONS, Registry, registry_o
 if TYPE_CHECKING:
     from pyspark_ottla.value_columns import ValueColumns
 
-VALUE_OPTIONS = ("valueFormat", "valueSchema", "valueSubject", "valueMessage", *REGISTRY_OPTIONS)
+VALUE_OPTIONS = (
+    "valueFormat",
+    "valueSchema",
+    "valueSubject",
+    "valueMessage",
+    "valueTimeZone",
+    "valueTimestamps",
+    *REGISTRY_OPTIONS,
+)
 
 DATA, ERROR = "data", "error"
+UNITS = ("seconds", "milliseconds", "microseconds")
 
 
 class ValueDecoder(Protocol):
@@ -41,6 +51,10 @@ class ValueFormat:
     message: str
     """The full name of the message, with Protocol Buffers."""
     registry: Registry | None
+    local_utc: bool = False
+    """Whether times of JSON without an offset are UTC; else they are refused."""
+    unit: str | None = None
+    """What a number counts since 1970 where JSON has one for a time: `seconds`, ...; without it, it is refused."""
 
     def columns(self) -> list[StructField]:
         """The columns that are added: what was decoded, or why it was not."""
@@ -67,9 +81,10 @@ class ValueFormat:
 
             return AvroDecoder(self.schema, self.registry)
         if self.kind == "json":
-            from pyspark_ottla.json_values import JsonDecoder
+            from pyspark_ottla.json_values import JsonDecoder, Times
 
-            return JsonDecoder(self.schema, framed=self.registry is not None)
+            times = Times(UTC if self.local_utc else None, self.unit)
+            return JsonDecoder(self.schema, framed=self.registry is not None, times=times)
         from pyspark_ottla.protobuf_values import ProtobufDecoder
 
         return ProtobufDecoder(self.schema, self.message, framed=self.registry is not None)
@@ -78,7 +93,14 @@ class ValueFormat:
         """What adds the columns in this process, to record batches that are then of this schema."""
         from pyspark_ottla.value_columns import ValueColumns
 
-        return ValueColumns(self, schema)
+        text = self.schema.decode("utf-8", "replace")
+        plain = PlainJson.of(text, self.unit) if self.is_flat_json else None
+        return ValueColumns(self, schema, None if plain is None else plain.adder(schema))
+
+    @property
+    def is_flat_json(self) -> bool:
+        """Whether Arrow may decode what is plain of it."""
+        return self.kind == "json" and self.registry is None
 
 
 def value_format_of(options: Options) -> ValueFormat | PlainJson | None:
@@ -95,10 +117,17 @@ def value_format_of(options: Options) -> ValueFormat | PlainJson | None:
             raise OptionError(f"option {given[0]} needs option valueFormat: avro, json or protobuf")
         return None
     registry = registry_of(options)
+    zone = options.choice("valueTimeZone", ("none", "utc"), "none")
+    if zone != "none" and kind != "json":
+        raise OptionError("option valueTimeZone is for valueFormat json alone: other times have their zone")
+    unit = options.choice("valueTimestamps", ("none", *UNITS), "none")
+    if unit != "none" and kind != "json":
+        raise OptionError("option valueTimestamps is for valueFormat json alone: other times have their unit")
     if kind == "protobuf":
         return _protobuf(options, registry)
     if kind == "json":
-        return ValueFormat("json", _struct_text(options.text("valueSchema")), "", registry)
+        text, counts = _struct_text(options.text("valueSchema")), None if unit == "none" else unit
+        return ValueFormat("json", text, "", registry, local_utc=zone == "utc", unit=counts)
     schema = options.text("valueSchema")
     if schema is not None:
         return ValueFormat("avro", _avro_text(schema), "", registry)

@@ -1,8 +1,8 @@
 """Keeps Spark's garbage collections short.
 
-Spark has each of its Python workers collect garbage after every task (`pyspark/daemon.py`). A collection visits all
-that was imported, PySpark and Arrow above all, and takes tens of milliseconds of a core; a micro-batch has four such
-workers. What is imported never becomes garbage, so it is put where collections do not look.
+Each Python worker of Spark collects garbage after every task (`pyspark/daemon.py`). A collection visits all imported
+modules, PySpark and Arrow above all, and takes tens of milliseconds of a core. A micro-batch has four such workers.
+Imported modules never become garbage, so they are moved out of the reach of collections.
 """
 
 import gc

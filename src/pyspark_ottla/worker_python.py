@@ -1,8 +1,8 @@
 """The Python that Spark starts beside the JVM, without what makes each of its starts slow.
 
-Spark puts a ZIP file of PySpark's sources first on the path of every Python that it starts, and Python keeps no
-compiled form of modules in a ZIP file: each process compiles the same 300 modules again, for half a second. The first
-micro-batch waits for six such processes. Where PySpark was installed by pip, the same modules lie compiled beside it.
+Spark puts a ZIP file of PySpark's sources first on the path of every Python that it starts. Python stores no compiled
+form of modules in a ZIP file, so each process compiles the same 300 modules again, for half a second. The first
+micro-batch waits for six such processes. If pip installed PySpark, the same modules exist compiled beside it.
 """
 
 import atexit
@@ -26,11 +26,11 @@ PYTHONPATH=$path exec '{python}' "$@"
 
 
 def worker_python() -> str:
-    """A value for the environment variable `PYSPARK_PYTHON`, to be set before the session is made.
+    """A value for the environment variable `PYSPARK_PYTHON`. Set it before you create the session.
 
-    This Python, by a script that takes the ZIP files off the path and lives as long as this process. It is this Python
-    itself where that is of no use: on Windows, or when the PySpark that Spark runs is not the one that was installed.
-    Only for masters on this host: elsewhere the script does not exist.
+    It is a script that runs this Python without Spark's ZIP files on the path; it exists as long as this process. On
+    Windows, or when Spark does not run the installed PySpark, it is the path of this Python itself. Use it only with
+    masters on this host: the script does not exist on others.
     """
     if os.name != "posix" or "'" in sys.executable or not _is_installed():
         return sys.executable

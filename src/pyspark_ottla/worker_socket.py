@@ -1,6 +1,6 @@
 """Has what Spark sends to a Python worker arrive when it is sent.
 
-For each task the JVM writes to its socket twice: what is to be done, and on what.
+For each task the JVM writes to its socket twice: the function, then the rows.
 
 ```
  JVM                                            worker
@@ -9,9 +9,10 @@ For each task the JVM writes to its socket twice: what is to be done, and on wha
  acknowledgement (Nagle's algorithm)            (delayed acknowledgements)
 ```
 
-So a task stands still for 40 ms. A worker that acknowledges the function when it has unpickled it waits for nothing.
-The other way it is the same where micro-batches follow each other closely: what commits one answers in two pieces.
-Unix sockets (`spark.python.unix.domain.socket.enabled`) have no acknowledgements; they are not Spark's default.
+So a task waits for 40 ms. A worker that acknowledges the function as soon as it has unpickled it does not wait. The
+same happens in the other direction if micro-batches follow each other closely: the response to a commit has two
+pieces. Unix sockets (`spark.python.unix.domain.socket.enabled`) have no acknowledgements; they are not Spark's
+default.
 """
 
 import os

@@ -9,7 +9,7 @@
 | headers | array<struct<key: string, value: binary>> | |
 | timestamp | timestamp | otherwise the time of writing |
 
-Other columns are ignored, as Spark's Kafka sink does.
+Other columns are ignored, as in Spark's Kafka sink.
 """
 
 from collections.abc import Iterator

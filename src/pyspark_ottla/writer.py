@@ -7,7 +7,7 @@
  exactly once: the lease      exactly once: in the transaction   the transaction is committed with the batch's number
 ```
 
-Spark makes a writer anew for each of them, and pickles the planned one for the tasks.
+Spark creates a new writer for each of them, and pickles the planned one for the tasks.
 """
 
 import logging

@@ -21,8 +21,8 @@ from kafka.structs import OffsetAndMetadata
 
 from ottla.client.errors import ClientError
 from ottla.client.options import ClientOptions
-from ottla.client.producer import Producer as OttlaProducer
-from ottla.client.producer_options import ProducerOptions
+from ottla.client.producing.producer import Producer as OttlaProducer
+from ottla.client.producing.producer_options import ProducerOptions
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from tests.broker_process import BrokerProcess
 from tests.conformance.clients.face import PATIENCE_S

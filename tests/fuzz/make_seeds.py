@@ -10,8 +10,8 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from ottla.client.group_protocol import Subscription, encode_assignment, encode_subscription
-from ottla.client.pushed_metrics import PushedMetrics
+from ottla.client.admin.pushed_metrics import PushedMetrics
+from ottla.client.consuming.group_protocol import Subscription, encode_assignment, encode_subscription
 from ottla.gateways.kafka.apis import APIS
 from ottla.groups.record_format import encode
 from ottla.groups.records import CommittedOffset, GroupRecord, GroupSnapshot, MemberSnapshot, OffsetRecord
@@ -449,6 +449,37 @@ def recovery() -> Seeds:
     yield "zeros", b"\x00" + bytes(run) + bytes(HEADER_BYTES)
 
 
+def nsq_commands() -> Seeds:
+    """Commands in one piece and in several, and compressed."""
+    import zlib
+
+    from ottla.gateways.nsq.layers import SnappyLayer
+
+    commands = (
+        b'  V2IDENTIFY\n\0\0\0\x1f{"client_id":"a","snappy":true  }PUB t\n\0\0\0\1xPUB t\n\0\0\0\1y'
+        b"MPUB t#ephemeral\n\0\0\0\x0e\0\0\0\2\0\0\0\1a\0\0\0\1bDPUB t 100\n\0\0\0\1z"
+        b"SUB t c\nRDY 5\nFIN 0000000000000001\nFIN 0000000000000002\nREQ 0000000000000003 10\n"
+        b"TOUCH 0000000000000004\nFIN 000000000000000X\nNOP\r\nCLS\nRDY 9\n"
+    )
+    deflate = zlib.compressobj(6, zlib.DEFLATED, -15)
+    yield "plain", b"\0\0" + commands
+    yield "pieces", b"\0\5\1\2\3\4\5" + commands
+    yield "snappy", b"\1\2\4\6" + SnappyLayer().sent(commands)
+    yield "deflate", b"\2\1\3" + deflate.compress(commands) + deflate.flush(zlib.Z_SYNC_FLUSH)
+    yield "refused", b"\0\1\2" + b"  V2PUB bad$topic\n\0\0\0\1x"
+    yield "options", b'\0\0{"heartbeat_interval":-1,"sample_rate":5,"deflate":true,"deflate_level":9,"tls_v1":true}'
+
+
+def redis_commands() -> Seeds:
+    """Commands of a Redis client, whole and in pieces, and lines."""
+    added = b"*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$1\r\nf\r\n$4\r\na\r\nb\r\n"
+    yield "array", b"\x00" + added * 2
+    yield "pieces", b"\x02\x01\x03" + added
+    yield "lines", b"\x00PING\r\nXADD s 5-* 'a b' \"\\x00\\n\"\n"
+    yield "options", b"\x00XADD NOMKSTREAM MAXLEN ~ 10 LIMIT 5\r\nX MINID = 5-(1 IDMP p i\r\n"
+    yield "glob", b"\x00h[a-c]*l?o\\* hallo\r\n"
+
+
 TARGETS = {
     "batch": batch,
     "batches": records_seeds,
@@ -461,6 +492,8 @@ TARGETS = {
     "messages": messages,
     "records": records_seeds,
     "recovery": recovery,
+    "nsq_commands": nsq_commands,
+    "redis_commands": redis_commands,
     "requests": requests,
     "produced": produced,
     "round_trip": round_trip,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import struct
 from types import TracebackType
@@ -12,6 +13,12 @@ from ottla.protocol.message import ApiMessage
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 
 WAIT_S = 60
+
+
+def lines_about(address: str, lines: list[str]) -> list[str]:
+    """The lines that name exactly this peer: `127.0.0.1:4567` does not stand in `127.0.0.1:45678`."""
+    whole = re.compile(rf"(?<![\w.]){re.escape(address)}(?!\d)")
+    return [line for line in lines if whole.search(line)]
 
 
 def framed(payload: bytes) -> bytes:

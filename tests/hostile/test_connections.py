@@ -14,7 +14,7 @@ from ottla.protocol.messages.metadata import MetadataRequest
 from tests.broker_process import BrokerProcess
 from tests.hostile.conftest import create_topic
 from tests.hostile.process_memory import own_mib, peak_mib
-from tests.hostile.raw_peer import RawPeer
+from tests.hostile.raw_peer import RawPeer, lines_about
 
 NewBroker = Callable[..., BrokerProcess]
 
@@ -31,10 +31,10 @@ def test_connections_above_the_limit_are_closed_and_the_log_says_so(new_broker: 
     peers[0].is_served()  # a turn of the loop, in which the end of the other one is seen
     with RawPeer(broker.port) as again:
         assert again.is_served()
-    (line,) = [line for line in broker.log_path.read_text().splitlines() if address in line]
-    assert "max.connections allows" in line
     for peer in peers:
         peer.close()
+    (line,) = lines_about(address, broker.stopped_log())
+    assert "max.connections allows" in line
 
 
 def test_a_waiting_fetch_ends_with_its_connection(broker: BrokerProcess, peer: RawPeer, topic: str):

@@ -19,7 +19,7 @@ from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupReques
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.sync_group import SyncGroupRequest
-from tests.broker_process import BrokerProcess
+from tests.broker_process import LOG_LINE, BrokerProcess
 from tests.hostile.raw_peer import RawPeer, framed, header
 
 FORGED = "g\nottla: a forged line\r\x1b[2J\u202e\u2028"
@@ -186,10 +186,9 @@ def test_whatever_a_stranger_calls_itself_the_log_has_only_lines_of_the_broker(q
             ),
         ):
             peer.ask(request, version, client_id=FORGED)
-            lines = quiet_broker.log_path.read_text().splitlines()
-            assert all(line.startswith("ottla: ") and line.isprintable() for line in lines)
-            assert not any(line.startswith("ottla: a forged line") for line in lines)
-    assert len(quiet_broker.log_path.read_text().splitlines()) == 4
+    lines = quiet_broker.stopped_log()
+    assert all(LOG_LINE.match(line) and line.isprintable() for line in lines)
+    assert len(lines) == 4
 
 
 @pytest.mark.parametrize("replica_id", [0, 1, 2**31 - 1])
@@ -201,6 +200,7 @@ def test_who_calls_itself_a_replica_reads_nothing(broker: BrokerProcess, peer: R
         (18, FetchRequest(replica_state=ReplicaState(replica_id=replica_id))),
     ):
         answer = peer.ask(request, version)
-        assert answer.responses == ()
-        if version >= 7:
-            assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        partitions = [partition for each in answer.responses for partition in each.partitions]
+        assert not any(partition.records for partition in partitions)
+        codes = {partition.error_code for partition in partitions} | ({answer.error_code} if version >= 7 else set())
+        assert codes == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}

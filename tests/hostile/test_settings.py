@@ -30,7 +30,7 @@ BAD_BROKER_SETTINGS = [
     ("log.segment.bytes", "13"),
     ("log.cleanup.policy", "burn"),
     ("listeners", "PLAINTEXT://:99999"),
-    ("listeners", "SASL_SSL://:9092"),
+    ("listeners", "KERBEROS://:9092"),
     ("no.such.setting", "1"),
     ("message.max.bytes", "1e6"),
     ("log.flush.before.ack", "perhaps"),

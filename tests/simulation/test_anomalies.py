@@ -1,9 +1,14 @@
 """Each anomaly is found where it is planted in a clean history, and nothing else is; a clean history has none."""
 
+import inspect
+import re
+
 import pytest
 from msgspec.structs import replace
 
-from ottla.simulation.anomalies import Anomaly, check
+from ottla.simulation import anomalies
+from ottla.simulation.anomalies import check
+from ottla.simulation.anomaly import Anomaly
 from ottla.simulation.comparison import value_name
 from ottla.simulation.history import Commit, History, Outcome, Poll, Send
 from ottla.simulation.producer_batches import VALUES_MAX
@@ -11,7 +16,7 @@ from ottla.simulation.running import run
 from ottla.simulation.schedule import schedule_of
 
 T = ("t", 0)
-OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
+OK, FAIL, UNKNOWN = Outcome.OK, Outcome.FAIL, Outcome.UNKNOWN
 
 
 def send(number: int, offset: int, *, producer: str = "p", outcome: Outcome = OK, at: float = 0) -> Send:
@@ -40,7 +45,7 @@ def final(*records: tuple[int, str]) -> dict[tuple[str, int], dict[int, tuple[tu
 PLANTED = {
     Anomaly.INCONSISTENT_OFFSET: replace(CLEAN, polls=(*POLLS, poll((1, "p2"), reader="s"))),
     Anomaly.LOST: replace(CLEAN, polls=(), final=final((0, "p0"), (1, "p1"))),
-    Anomaly.UNREAD: replace(CLEAN, sends=(*SENDS[:2], send(2, -1, outcome=INFO)), final=final(*LOG[:2])),
+    Anomaly.UNREAD: replace(CLEAN, sends=(*SENDS[:2], send(2, -1, outcome=UNKNOWN)), final=final(*LOG[:2])),
     Anomaly.DUPLICATE: replace(CLEAN, final=final(*LOG, (3, "p1"))),
     Anomaly.REORDERED: replace(
         CLEAN, sends=(SENDS[0], send(1, 2), send(2, 1)), polls=(), final=final((0, "p0"), (1, "p2"), (2, "p1"))
@@ -55,7 +60,7 @@ PLANTED = {
     Anomaly.REFUSED: replace(CLEAN, sends=(*SENDS, send(3, -1, outcome=FAIL)), final=final(*LOG, (3, "p3"))),
     Anomaly.WRONG_PARTITION: replace(
         CLEAN,
-        sends=(*SENDS, replace(send(3, -1, outcome=INFO), partition=("t", 1))),
+        sends=(*SENDS, replace(send(3, -1, outcome=UNKNOWN), partition=("t", 1))),
         final=final(*LOG, (3, "p3")),
     ),
     Anomaly.READ_FROM_FUTURE: replace(CLEAN, polls=(poll((0, "p0"), at=0.2),)),
@@ -76,17 +81,23 @@ COMES_WITH = {Anomaly.INCONSISTENT_OFFSET: {Anomaly.UNREAD}}
 """Of two values at an offset one is not there in the end."""
 
 
+def test_everything_that_is_looked_for_is_planted() -> None:
+    named = re.findall(r"Anomaly\.([A-Z_]+)", inspect.getsource(anomalies))
+
+    assert {anomaly.name for anomaly in PLANTED} == set(named)
+
+
 def test_a_clean_history_has_no_anomaly() -> None:
     assert check(CLEAN) == []
 
 
-@pytest.mark.parametrize("anomaly", Anomaly, ids=lambda anomaly: anomaly.name.lower())
+@pytest.mark.parametrize("anomaly", PLANTED, ids=lambda anomaly: anomaly.name.lower())
 def test_a_planted_anomaly_is_found_and_nothing_else(anomaly: Anomaly) -> None:
-    assert {finding.anomaly for finding in check(PLANTED[anomaly])} == {anomaly, *COMES_WITH.get(anomaly, ())}
+    assert {violation.anomaly for violation in check(PLANTED[anomaly])} == {anomaly, *COMES_WITH.get(anomaly, ())}
 
 
 def test_what_nobody_knows_of_may_be_there_or_not() -> None:
-    unknown = (*SENDS, send(3, -1, outcome=INFO))
+    unknown = (*SENDS, send(3, -1, outcome=UNKNOWN))
 
     assert check(replace(CLEAN, sends=unknown)) == []
     assert check(replace(CLEAN, sends=unknown, final=final(*LOG, (3, "p3")))) == []
@@ -118,7 +129,7 @@ def test_histories_of_simulated_clusters_have_no_anomaly() -> None:
             for number in range(producer.next_number):
                 value = producer.index * VALUES_MAX + number
                 offset = acknowledged.get(value, -1)
-                outcome = INFO if offset < 0 else OK
+                outcome = UNKNOWN if offset < 0 else OK
                 sends.append(Send(str(producer.index), number, T, value_name(value), outcome, offset))
         polls = [
             Poll("r", T, ((offset, value_name(value)),))

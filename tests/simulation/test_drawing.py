@@ -1,5 +1,7 @@
 """What a person is shown of a failing schedule."""
 
+from functools import partial
+
 from ottla.simulation.drawing import draw
 from ottla.simulation.planted_bugs import TWELVE
 from ottla.simulation.running import run
@@ -10,7 +12,9 @@ from ottla.simulation.shrinking import shrink
 def test_a_failing_schedule_is_drawn_with_a_column_a_node_and_ends_with_the_rule_it_broke() -> None:
     bug = next(bug for bug in TWELVE if bug.name == "truncate-to-hw")
     seed = next(seed for seed in range(300) if run(schedule_of(seed), bug.decisions).violation is not None)
-    result = run(shrink(schedule_of(seed), bug.decisions), bug.decisions, traced=True)
+    with_bug = partial(run, decisions=bug.decisions)
+    shrunk = shrink(with_bug(schedule_of(seed)), with_bug)
+    result = with_bug(shrunk.result.schedule, traced=True)
 
     lines = draw(result).splitlines()
 

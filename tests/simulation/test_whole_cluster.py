@@ -5,11 +5,11 @@ from unittest.mock import patch
 
 import pytest
 
-from ottla.client.admin import Admin, NewTopic
-from ottla.client.asyncio_io import AsyncioIo
-from ottla.client.cluster import Cluster
+from ottla.client.admin.admin import Admin, NewTopic
+from ottla.client.io.asyncio_io import AsyncioIo
+from ottla.client.io.cluster import Cluster
 from ottla.client.options import ClientOptions
-from ottla.client.producer import Producer
+from ottla.client.producing.producer import Producer
 from ottla.runtime.rng import SeededRng
 from ottla.simulation.whole.clock import HostClock
 from ottla.simulation.whole.cluster import SimulatedCluster

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterable
 from typing import Final
-from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
 
 from ottla.runtime.clock import SystemClock
+from ottla.simulation.shrinking import Limits, shrink
 from ottla.simulation.whole.planted_bugs import planted
 from ottla.simulation.whole.running import WEIGHTS, WholeResult, run, schedule_of
 from ottla.simulation.whole.schedule import Schedule, Step
-from ottla.simulation.whole.shrinking import shrink
 from tests.simulation.fixed_hashes import with_fixed_hashes
 
 FAULTS_S: Final = 4.0
@@ -61,7 +60,7 @@ def test_what_a_planted_bug_loses_is_missed_and_is_lost_in_a_shorter_schedule_to
     steps = (Step(0.8, "power cut of all", 1), Step(2.8, "reset", 2), Step(2.9, "elect", 3))
     with planted("ack-before-sync"):
         failing = _first_failing("ack-before-sync", (Schedule(seed, steps, 3.0) for seed in range(SEEDS_MAX)))
-        shrunk = shrink(failing, SystemClock(), runs_max=len(steps)).result
+        shrunk = shrink(failing, run, Limits(SystemClock(), runs_max=len(steps))).result
 
     assert shrunk.schedule.kinds == ["power cut of all"], "what comes after it loses nothing"
     assert shrunk.rules[0] == failing.rules[0]
@@ -71,10 +70,12 @@ def test_what_a_planted_bug_loses_is_missed_and_is_lost_in_a_shorter_schedule_to
 def test_no_more_schedules_are_tried_than_may_be() -> None:
     failing = WholeResult(schedule_of(1), ("lost: 1",), (), "", 1.0, 1, 1, 1)
 
-    with patch("ottla.simulation.whole.shrinking.run", lambda schedule: replace(failing, schedule=schedule)):
-        assert shrink(failing, SystemClock()).result.schedule.steps == ()
-        assert shrink(failing, SystemClock(), runs_max=3).runs == 3
-        assert shrink(failing, SystemClock(), seconds_max=0).result is failing
+    def fails(schedule: Schedule) -> WholeResult:
+        return replace(failing, schedule=schedule)
+
+    assert shrink(failing, fails, Limits(SystemClock())).result.schedule.steps == ()
+    assert shrink(failing, fails, Limits(SystemClock(), runs_max=3)).runs == 3
+    assert shrink(failing, fails, Limits(SystemClock(), seconds_max=0)).result is failing
 
 
 @with_fixed_hashes

@@ -19,8 +19,8 @@ from typing import Any
 
 ORDERS = Path("@ORDERS@")
 PATCHED = {
-    "ottla.client.blocking_transactions": ("BlockingTransactions", {"take_over": "take over", "end": "end"}),
-    "ottla.client.blocking_producer": ("BlockingProducer", {"flush": "flush"}),
+    "ottla.client.producing.blocking_transactions": ("BlockingTransactions", {"take_over": "take over", "end": "end"}),
+    "ottla.client.producing.blocking_producer": ("BlockingProducer", {"flush": "flush"}),
     "pyspark_ottla.sink_ledger": ("SinkLedger", {"append": "append"}),
     "pyspark_ottla.sink_task": ("TransactionTask", {"_deliver": "rows"}),
 }

@@ -8,12 +8,28 @@ import shutil
 import signal
 import subprocess
 import sys
+from base64 import urlsafe_b64decode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from ottla.cli.main import run
+from ottla.client.blocking import BlockingClient
+from ottla.native import build_batch
+from ottla.pipelines.archive import restoring
+from ottla.pipelines.archive.archive import Archive
+from ottla.pipelines.archive.comparison import archived_records
+from ottla.pipelines.archive.file_writer import arrow_schema
+from ottla.pipelines.archive.restoring import broker_on
+from ottla.pipelines.archive.segments import SegmentWriter
+from ottla.runtime.disk import OsDisk
 from tests.broker_process import BrokerProcess
 from tests.cluster import wait_until
 from tests.committed_records import wait_until_ended
@@ -73,6 +89,22 @@ def watermarks(bootstrap: str, places: list[tuple[str, int]]) -> list[tuple[int,
     found = [consumer.get_watermark_offsets(TopicPartition(*place), timeout=60) for place in places]
     consumer.close()
     return found
+
+
+def topic_ids(bootstrap: str) -> dict[str, str]:
+    """As a client of Kafka's own protocol is told."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    described = admin.describe_topics(TopicCollection(["events.x", "stamped", "nothing"]))
+    return {name: str(future.result().topic_id) for name, future in described.items()}
+
+
+def checkpoint(directory: Path, topic: str, topic_id: str, ends: dict[str, int], number: int = 3) -> None:
+    """What Spark leaves of a query that has read up to there."""
+    (directory / "offsets").mkdir(parents=True)
+    (directory / "commits").mkdir()
+    (directory / "metadata").write_text('{"id":"q"}')
+    end = json.dumps({topic: ends, "#topicIds": {topic: topic_id}})
+    (directory / "offsets" / str(number)).write_text(f"v1\n{{}}\n{end}")
 
 
 def fill(bootstrap: str) -> None:
@@ -150,6 +182,7 @@ def test_an_archive_is_restored_as_equal_records_at_equal_offsets(tmp_path: Path
         assert {each["topic"] for each in ran} == {"events.x", "stamped", "nothing"}
         assert sum(each["records"] for each in done("archive", "run", "--bootstrap", broker.bootstrap, archive)) == 0
         original, bounds = everything(broker.bootstrap), watermarks(broker.bootstrap, places)
+        ids = topic_ids(broker.bootstrap)
     assert [len(original[place]) for place in places] == [400, 400 - 33, 4 - 1, 0]
     assert not any(each["damage"] for each in done("archive", "verify", archive))
     listed = {(each["topic"], each["partition"]): each for each in done("archive", "list", archive)}
@@ -161,11 +194,16 @@ def test_an_archive_is_restored_as_equal_records_at_equal_offsets(tmp_path: Path
     assert json.loads(answer.stdout) == {"n": len(values), "v": sum(value is not None for value in values)}
 
     restore_and_kill(archive, restored)
-    done("archive", "restore", archive, "--data", restored)
+    answer = done("archive", "restore", archive, "--data", restored)
+    read_back = {(each["topic"], part["partition"]): part for each in answer for part in each["verified"]}
+    assert [(read_back[place]["start"], read_back[place]["end"]) for place in places] == bounds
+    assert [read_back[place]["records"] for place in places] == [len(original[place]) for place in places]
+    assert {part["difference"] for part in read_back.values()} == {None}
     assert ottla("archive", "restore", archive, "--data", restored).returncode == 1
     with BrokerProcess(restored) as broker:
         assert everything(broker.bootstrap) == original
         assert watermarks(broker.bootstrap, places) == bounds
+        assert topic_ids(broker.bootstrap) == ids
         described = done("topic", "describe", "--bootstrap", broker.bootstrap, "events.x", "stamped")
         consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "readers", **QUIET})
         [position] = consumer.committed([TopicPartition("events.x", 0)], timeout=60)
@@ -182,3 +220,90 @@ def test_an_archive_is_restored_as_equal_records_at_equal_offsets(tmp_path: Path
     text = json.dumps(described)
     assert "segment.bytes" in text
     assert "LogAppendTime" in text
+
+
+def alter(segment: Path, found: Archive) -> None:
+    """Write a segment of `events.x` again, with another value in its record at offset 4."""
+    [topic] = found.selected(("events.x",))
+    rows = [row for each in archived_records(found, "events.x", topic.partitions[0]) for row in each.to_pylist()]
+    rows[4]["value"] = b"another"
+    segment.unlink()
+    writer = SegmentWriter(segment.parent, 0, OsDisk())
+    writer.append(pa.RecordBatch.from_pylist(rows, schema=arrow_schema()))
+    writer.finish(topic.partitions[0].end)
+
+
+def test_a_restored_record_that_is_not_the_archived_one_fails_the_restore(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    archive, restored = tmp_path / "archive", tmp_path / "restored"
+    with BrokerProcess(tmp_path / "data") as broker:
+        fill(broker.bootstrap)
+        done("archive", "run", "--bootstrap", broker.bootstrap, archive)
+
+    @contextmanager
+    def disturbed(directory: Path) -> Iterator[Any]:
+        """A broker with an altered segment, and a record that somebody produces when all seems done."""
+        if (segment := directory / "events.x-0" / f"{0:020d}.log").exists() and segment.stat().st_size:
+            alter(segment, Archive.open(str(archive)))
+        with broker_on(directory) as cluster:
+            assert isinstance(cluster, BlockingClient)
+            commit = cluster.commit_offsets
+
+            def commit_and_produce(*arguments: Any) -> None:
+                commit(*arguments)
+                cluster.produce_raw("stamped", 0, build_batch([(0, None, b"late", [])]))
+
+            monkeypatch.setattr(cluster, "commit_offsets", commit_and_produce)
+            yield cluster
+
+    making = restored.with_name(f"{restored.name}.restoring")
+    monkeypatch.setattr(restoring, "broker_on", disturbed)
+    code = run(["archive", "restore", str(archive), "--data", str(restored), "--json"])
+    said = capsys.readouterr()
+    assert (code, said.err.count("\n"), restored.exists()) == (1, 1, False), said
+    assert "events.x-0: offset 4: not as archived: value; 2 of 4 partitions are not restored" in said.err
+    differences = {
+        (each["topic"], part["partition"]): part["difference"]
+        for each in json.loads(said.out)
+        for part in each["verified"]
+    }
+    assert differences == {
+        ("events.x", 0): "offset 4: not as archived: value",
+        ("events.x", 1): None,
+        ("stamped", 0): "offset 12: the log has records that the archive does not have",
+        ("nothing", 0): None,
+    }
+    shutil.rmtree(making)
+    [row] = done("archive", "restore", archive, "nothing", "--data", restored, "--no-verify")
+    assert (row["topic"], row["verified"]) == ("nothing", None)
+
+
+def test_no_new_record_gets_an_offset_that_a_checkpoint_has_read_already(tmp_path: Path):
+    archive, restored, checkpoints = tmp_path / "archive", tmp_path / "restored", tmp_path / "checkpoints"
+    with BrokerProcess(tmp_path / "data") as broker:
+        fill(broker.bootstrap)
+        done("archive", "run", "--bootstrap", broker.bootstrap, archive)
+        topic_id = str(UUID(bytes=urlsafe_b64decode(topic_ids(broker.bootstrap)["events.x"] + "==")))
+        bounds = watermarks(broker.bootstrap, [("events.x", 0), ("events.x", 1)])
+    checkpoint(checkpoints / "p" / "behind", "events.x", topic_id, {"0": 5, "1": bounds[1][1]})
+    checkpoint(checkpoints / "p" / "ahead", "events.x", topic_id, {"0": bounds[0][1] + 7, "1": 40, "2": 3})
+
+    def refused(*arguments: object) -> str:
+        answer = ottla("archive", "restore", archive, *arguments, "--data", restored)
+        assert (answer.returncode, answer.stderr.count("\n"), restored.exists()) == (1, 1, False), answer
+        return answer.stderr
+
+    assert "there is no checkpoint in it or below it" in refused("--checkpoints", archive)
+    assert "reads topic 'events.x', which is not restored" in refused("stamped", "--checkpoints", checkpoints)
+    other = "00000000-0000-0000-0000-000000000001"
+    checkpoint(tmp_path / "other", "events.x", other, {"0": 5})
+    assert f"with the id {other}" in refused("--checkpoints", checkpoints, "--checkpoints", tmp_path / "other")
+
+    rows = done("archive", "restore", archive, "events.x", "--data", restored, "--checkpoints", checkpoints)
+    assert [(each["topic"], each["partitions"], each["beyond"]) for each in rows] == [("events.x", 3, 7 + 3)]
+    with BrokerProcess(restored) as broker:
+        places = [("events.x", number) for number in range(3)]
+        ends = [bounds[0][1] + 7, bounds[1][1], 3]
+        assert watermarks(broker.bootstrap, places) == list(zip([bounds[0][0], bounds[1][0], 0], ends, strict=True))
+        assert len(everything(broker.bootstrap)["events.x", 0]) == 400

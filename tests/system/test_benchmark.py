@@ -26,6 +26,7 @@ ROWS = {
     *(f"consume {name}" for _, name, _ in throughput.SIZES),
     *(f"consume {name}, 12 partitions" for _, name, _ in throughput.SIZES),
     *(f"one record a request, {name}" for name in ("pipelined", "5 in flight", "1 in flight")),
+    "one record a request, 5 in flight, a quota of another client",
     "latency at 1,000/s",
     "latency at 20,000/s",
     "memory after the load",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,7 +21,8 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.broker_process import BrokerProcess
+from ottla import __version__
+from tests.broker_process import LOG_LINE, BrokerProcess
 
 NewBroker = Callable[..., BrokerProcess]
 
@@ -132,7 +136,7 @@ def test_scripts_can_ask_for_what_is_there_already(cli: Cli) -> None:
 
 def test_whoever_sets_what_changes_nothing_is_told_so_and_why(cli: Cli) -> None:
     name = f"cli-{uuid4().hex[:8]}"
-    told = b"warning: compression.lz4.level changes nothing yet: lz4 is written in one way, the fast one\n"
+    told = b"warning: compression.lz4.level has no effect yet: lz4 is written in one way, the fast one\n"
     settings = ("-c", "compression.lz4.level=3", "-c", "retention.ms=1000")
     for arguments in (("create", name), ("alter", name)):
         done = cli.run("topic", *arguments, *settings)
@@ -211,7 +215,9 @@ def test_records_arrive_once_and_in_order_although_the_broker_is_killed_meanwhil
     feeding.join(DEADLINE_S)
     code = producing.wait(DEADLINE_S)
     assert producing.stderr is not None
-    assert (code, producing.stderr.read()) == (0, b"")
+    # It says what it waits for when the restart takes seconds.
+    said = [line for line in producing.stderr if not line.startswith(b"ottla: waiting: ")]
+    assert (code, said) == (0, [])
     assert cli.ok("consume", topic, "--exit") == b"".join(b"%07d\n" % number for number in range(count))
 
 
@@ -563,6 +569,61 @@ def test_settings_of_groups_and_levels_of_features(cli: Cli) -> None:
     assert cli.run("feature", "set", "no.such.version=1").returncode == 1
 
 
+def test_programs_are_told_what_was_changed(cli: Cli) -> None:
+    name = f"cli-{uuid4().hex[:8]}"
+    first, second = f"{name}-1", f"{name}-2"
+
+    def told(*arguments: str, code: int = 0) -> Any:
+        done = cli.run(*arguments, "--json")
+        assert done.returncode == code, done.stderr.decode()
+        return json.loads(done.stdout)
+
+    (created,) = told("topic", "create", first, "-p", "2", "-c", "retention.ms=1000")
+    (shown,) = told("topic", "describe", first)
+    numbers = ("topic", "topic_id", "internal", "partition_count", "replication_factor")
+    assert created == {**{key: shown[key] for key in numbers}, "created": True}
+    there, new = told("topic", "create", first, second, "--if-not-exists")
+    assert (there, new["topic"], new["created"]) == ({**created, "created": False}, second, True)
+    assert told("topic", "alter", first, "-p", "3", "-c", "segment.ms=60000", "-d", "retention.ms") == [
+        {
+            "topic": first,
+            "configs": [{"name": "segment.ms", "value": "60000"}, {"name": "retention.ms", "value": None}],
+            "partition_count": 3,
+        }
+    ]
+    # What was changed before the command failed is told as well.
+    assert told("topic", "alter", second, "-c", "segment.ms=60000", "-p", "1", code=1) == [
+        {"topic": second, "configs": [{"name": "segment.ms", "value": "60000"}], "partition_count": None}
+    ]
+    assert told("cluster", "elect", second) == [{"topic": second, "partition": 0, "elected": False, "error": None}]
+    assert told("topic", "reassign", second, "--execute") == {"state": "moved", "moves": []}
+    assert told("topic", "reassign", second, "--verify") == {
+        "moving": [],
+        "cancelled": [],
+        "throttle_removed": False,
+        "throttled_topics": [],
+    }
+    assert told("topic", "delete", second) == [{"topic": second, "deleted": True}]
+    assert told("topic", "delete", second, first, "--if-exists") == [
+        {"topic": second, "deleted": False},
+        {"topic": first, "deleted": True},
+    ]
+
+    entity = {"client-id": name}
+    assert told("quota", "set", "--client-id", name, "producer_byte_rate=1024") == {
+        "entity": entity,
+        "quotas": {"producer_byte_rate": 1024.0},
+    }
+    assert told("quota", "delete", "--client-id", name, "producer_byte_rate") == {
+        "entity": entity,
+        "quotas": {"producer_byte_rate": None},
+    }
+    (level,) = [each["level"] for each in told("feature", "list") if each["feature"] == "metadata.version"]
+    assert told("feature", "set", f"metadata.version={level}", "--dry-run") == [
+        {"feature": "metadata.version", "level": level, "set": False}
+    ]
+
+
 def test_what_is_measured_is_what_was_done(cli: Cli) -> None:
     name = cli.topic(2)
     produced = json.loads(cli.ok("perf", "produce", name, "-n", "500", "-s", "100", "--json", "-X", "linger.ms=1"))
@@ -573,6 +634,16 @@ def test_what_is_measured_is_what_was_done(cli: Cli) -> None:
     assert cli.run("perf", "consume", name, "-n", "501", "--timeout-ms", "100").returncode == 1
     latency = json.loads(cli.ok("perf", "latency", name, "-n", "5", "-s", "10", "--json"))
     assert latency["acknowledged_ms"]["max"] <= latency["consumed_ms"]["max"]
+
+
+@pytest.mark.parametrize("what", ["latency", "produce"])
+def test_a_topic_that_a_measurement_creates_is_announced(cli: Cli, what: str) -> None:
+    name = f"typo-{uuid4().hex[:8]}"
+    done = cli.run("perf", what, name, "-n", "1", "-q")
+    assert (done.returncode, done.stderr.decode()) == (
+        0,
+        f"ottla: topic {name} did not exist; it was created with 1 partition\n",
+    )
 
 
 def test_only_the_partitions_that_are_named_are_moved_and_never_out_of_the_log(cli: Cli, filled: str) -> None:
@@ -589,7 +660,7 @@ def test_only_the_partitions_that_are_named_are_moved_and_never_out_of_the_log(c
     ]
     shifted = cli.run("group", "reset", group, filled, "--shift-by", "1")
     assert (shifted.returncode, shifted.stdout) == (1, b"")
-    assert b"has committed nothing for " in shifted.stderr
+    assert b"has no committed offset for " in shifted.stderr
     assert committed_by(cli, group, filled) == [OFFSET_INVALID, 0]
 
 
@@ -602,7 +673,7 @@ def test_a_running_group_is_moved_and_goes_on_from_there(cli: Cli, filled: str) 
         wait_until(lambda: group_members(cli, group) == [2])
         done = cli.run("group", "reset", group, filled, "--to-earliest", "--json")
         assert done.returncode == 0, done.stderr
-        assert done.stderr.decode().startswith("1 member is moved along")
+        assert done.stderr.decode().startswith("removed 1 member of group ")
         assert sorted(member.stdout.readline() for _ in range(20)) == first
         assert member.poll() is None
     finally:
@@ -731,7 +802,10 @@ def test_output_that_finds_no_room_is_an_error_and_is_not_committed(cli: Cli, lo
     with Path("/dev/full").open("wb") as full:
         ending = cli.start(*arguments.replace("{}", long_topic).split(), stdout=full.fileno(), stderr=subprocess.PIPE)
     assert ending.stderr is not None
-    assert (ending.wait(DEADLINE_S), ending.stderr.read()) == (1, b"ottla: No space left on device\n")
+    assert (ending.wait(DEADLINE_S), ending.stderr.read()) == (
+        1,
+        b"ottla: No space left on device; the disk is full; free some space\n",
+    )
     if "-g" in arguments:
         assert len(cli.ok("consume", long_topic, "-g", long_topic, "--exit").split()) == 1_000
 
@@ -790,9 +864,152 @@ def test_transactions_are_listed_described_found_and_aborted(cli: Cli) -> None:
     assert (described["state"], described["partitions"]) == ("Ongoing", [[topic, 0]])
     assert b"Ongoing" in cli.ok("transaction", "describe", transactional_id)
     assert json.loads(cli.ok("transaction", "find-hanging", topic, "--older-than", "0", "--json")) == []
-    cli.ok("transaction", "abort", transactional_id)
+    assert json.loads(cli.ok("transaction", "abort", transactional_id, "--json")) == {
+        "transactional_id": transactional_id,
+        "aborted": True,
+    }
     (aborted,) = json.loads(cli.ok("transaction", "describe", transactional_id, "--json"))
     assert aborted["state"] in ("Empty", "CompleteAbort")
     assert cli.run("transaction", "describe", f"{transactional_id}-none").returncode == 4
     assert cli.run("transaction", "abort", f"{topic}:0", "--start-offset", "0").returncode == 4
     assert cli.run("transaction", "abort", topic, "--start-offset", "0").returncode == 2
+
+
+# --- serve ----------------------------------------------------------------------------------------------------------
+
+
+def serve(data: Path | str, *flags: str) -> subprocess.Popen[str]:
+    command = [*OTTLA, "serve", "--data", str(data), "--kafka", "127.0.0.1:0", *flags]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def in_a_terminal() -> Iterator[None]:
+    """SIGHUP is not ignored, as it is where somebody runs the tests under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("in_a_terminal")
+@pytest.mark.parametrize("processes", [(), ("--processes", "1"), ("--processes", "2")], ids=" ".join)
+def test_a_closed_terminal_stops_a_broker_cleanly_and_its_log_is_json_where_asked(
+    tmp_path: Path, processes: tuple[str, ...]
+) -> None:
+    flags = (*processes, "--log-format", "json", "--log-level", "info")
+    with serve(tmp_path / "data", *flags) as serving:
+        assert serving.stdout is not None
+        while "2 brokers" not in (line := serving.stdout.readline()) and "2" in processes:
+            assert line
+        serving.send_signal(signal.SIGHUP)
+        _, log = serving.communicate(timeout=DEADLINE_S)
+    assert serving.returncode == 0
+    said = [json.loads(line) for line in log.splitlines()]
+    assert ("INFO", "server.serve", "stopping") in {(each["level"], each["part"], each["message"]) for each in said}
+    assert all({"time", "level", "part", "message"} <= each.keys() for each in said)
+
+
+def test_under_nohup_a_closed_terminal_stops_nothing(tmp_path: Path) -> None:
+    command = ["nohup", *OTTLA, "serve", "--data", str(tmp_path / "data"), "--kafka", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as serving:
+        assert serving.stdout is not None
+        ready = serving.stdout.readline()
+        port = ready.split("127.0.0.1:")[1].split(",")[0]
+        serving.send_signal(signal.SIGHUP)
+        listed = subprocess.run([*OTTLA, "topic", "list", "-b", f"127.0.0.1:{port}"], timeout=DEADLINE_S, check=False)
+        assert listed.returncode == 0
+        serving.terminate()
+    assert serving.returncode == 0
+
+
+def test_a_data_directory_that_cannot_be_made_is_said_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for directory in ("/proc/ottla/data", "/proc/ottla", str(tmp_path / "file" / "data")):
+        for processes in ((), ("--processes", "2")):
+            with serve(directory, *processes) as serving:
+                ready, said = serving.communicate(timeout=DEADLINE_S)
+            assert (serving.returncode, ready) == (1, "")
+            assert said.startswith(f"ottla: data directory {directory} cannot be used: ")
+            assert said.count("\n") == 1
+
+
+def test_a_data_directory_of_a_newer_release_says_which_one_it_needs(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with serve(data) as serving:
+        assert serving.stdout is not None
+        assert "ready" in serving.stdout.readline()
+        serving.terminate()
+    properties = data / "meta.properties"
+    ours = properties.read_text()
+    properties.write_text(ours.replace("version=1", "version=9").replace(f"release={__version__}", "release=7.1.0"))
+    with serve(data) as serving:
+        ready, said = serving.communicate(timeout=DEADLINE_S)
+    needs = (
+        f"has layout 9 of Ottla 7.1.0, and this is Ottla {__version__}, which reads layout 0 or 1: start Ottla 7.1.0"
+    )
+    assert (serving.returncode, ready, said.count("\n")) == (1, "", 1)
+    assert said.startswith(f"ottla: {properties} cannot be read: it {needs} or newer")
+    properties.write_text(ours)
+    with closing(sqlite3.connect(data / "metadata.db")) as connection:
+        connection.execute("PRAGMA user_version = 9")
+    with serve(data) as serving:
+        ready, said = serving.communicate(timeout=DEADLINE_S)
+    assert (serving.returncode, ready, said.count("\n")) == (1, "", 1)
+    assert said.startswith(f"ottla: {data}/metadata.db has layout 9, and this is Ottla {__version__}, ")
+    assert "start a newer release" in said
+
+
+def test_where_programs_read_the_log_the_reason_of_a_failed_start_is_a_record(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    bad = str(tmp_path / "file" / "data")
+    for flags, code, count, said in (
+        ((), 1, 1, f"data directory {bad} cannot be used: "),
+        (("--processes", "2"), 1, 1, f"data directory {bad} cannot be used: "),
+        (
+            ("--set", "num.partitions=0", "--set", "log.segment.bytes=1"),
+            2,
+            2,
+            "--set: Invalid value 1 for configuration log.segment.bytes: ",
+        ),
+        (("--config", str(tmp_path / "none")), 4, 1, f"{tmp_path}/none: No such file"),
+        (("--brokers", "2", "--processes", "2"), 2, 1, "give either --brokers"),
+    ):
+        with serve(bad, "--log-format", "json", *flags) as serving:
+            ready, log = serving.communicate(timeout=DEADLINE_S)
+        records = [json.loads(line) for line in log.splitlines()]
+        assert (serving.returncode, ready, len(records)) == (code, "", count), log
+        assert {each["level"] for each in records} == {"ERROR"}
+        assert any(each["message"].startswith(said) for each in records), log
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_the_lines_of_several_brokers_say_which_one_wrote_them(tmp_path: Path, log_format: str) -> None:
+    with serve(tmp_path / "data", "--processes", "2", "--log-format", log_format, "--log-level", "info") as serving:
+        assert serving.stdout is not None
+        while "2 brokers" not in (line := serving.stdout.readline()):
+            assert line
+        serving.terminate()
+        _, log = serving.communicate(timeout=DEADLINE_S)
+    if log_format == "json":
+        records = [json.loads(line) for line in log.splitlines()]
+        stopping = {each["broker"] for each in records if each["message"] == "stopping"}
+    else:
+        assert all(LOG_LINE.match(line) for line in log.splitlines())
+        stopping = {int(number) for number in re.findall(r" server\.serve: broker (\d+): stopping$", log, re.MULTILINE)}
+    assert stopping == {1, 2}
+
+
+# --- nothing is silent ----------------------------------------------------------------------------------------------
+
+
+def test_a_topic_made_by_a_typo_is_announced(cli: Cli) -> None:
+    name = f"ordrs-{uuid4().hex[:8]}"
+    done = cli.run("produce", name, stdin=b"x\n")
+    assert (done.returncode, done.stderr.decode()) == (
+        0,
+        f"ottla: topic {name} did not exist; it was created with 1 partition\n",
+    )
+    cli.ok("produce", name, stdin=b"x\n")
+    cli.ok("produce", f"{name}-quiet", "-q", stdin=b"x\n")
+    cli.ok("produce", f"{name}-nothing", stdin=b"")
+    assert f"{name}-nothing".encode() not in cli.ok("topic", "list", "-q").split()

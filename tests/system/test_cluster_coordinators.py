@@ -188,4 +188,4 @@ def test_a_rolling_restart_fails_no_acknowledged_write_and_leaves_everything_in_
         cluster.wait_until_in_sync(topic)
     load.settle()
     assert read_all(cluster, topic, 6, len(load.acknowledged)) == Counter(load.acknowledged)
-    assert "did not stop cleanly" not in cluster.log
+    assert "shutdown was unclean" not in cluster.log

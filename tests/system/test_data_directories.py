@@ -47,7 +47,7 @@ def places(broker: BrokerProcess, topic: str) -> dict[int, tuple[str, bool]]:
             if log["topic"] == topic and log["is_future"]:
                 coming.add(log["partition"])
             elif log["topic"] == topic:
-                found[log["partition"]] = (Path(directory["directory"]).name, False)
+                found[log["partition"]] = (Path(directory["directory"] or "").name, False)
     return {index: (place, index in coming) for index, (place, _) in found.items()}
 
 
@@ -161,8 +161,14 @@ def test_a_directory_that_is_away_takes_nothing_with_it_and_comes_back(broker: B
     kept = {index: place for index, place in before.items() if place[0] != away.name}
     assert places(broker, "events") == kept
     assert f"{away} is left out" in broker.log_path.read_text()
-    states = {Path(each["directory"]).name: each["error"] for each in json.loads(ottla(broker, "dirs", "--json"))}
+    states = {Path(each["directory"] or "").name: each["error"] for each in json.loads(ottla(broker, "dirs", "--json"))}
     assert states[away.name] == "KAFKA_STORAGE_ERROR"
+    reason = f"broker 1: {away} is offline: {away}: File exists"
+    assert reason in ottla(broker, "dirs").splitlines()
+    status = [sys.executable, "-m", "ottla.cli", "cluster", "status", "-b", broker.bootstrap]
+    told = subprocess.run(status, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert told.returncode == 1
+    assert reason in told.stdout.splitlines()
     new_topic(broker.bootstrap, "others")
     assert away.name not in [place for place, _ in places(broker, "others").values()]
     away.unlink()
@@ -183,7 +189,11 @@ def test_what_the_commands_show_and_refuse(broker: BrokerProcess, paths: list[Pa
     columns, *rows = ottla(broker, "dirs", "--broker", "1", "--partitions").splitlines()
     assert columns.split() == ["BROKER", "DIRECTORY", "TOPIC", "PARTITION", "BYTES", "LAG"]
     assert sorted(row.split()[3] for row in rows) == ["0", "1", "2", "3"]
+    replica = {"topic": "events", "partition": 0, "broker": 1}
+    told = json.loads(ottla(broker, "move", "events:0", "--to", str(paths[1]), "--json"))
+    assert told == [{**replica, "directory": str(paths[1]), "error": None}]
     command = [sys.executable, "-m", "ottla.cli", "log", "move", "events:0", "--to", "/etc", "-b", broker.bootstrap]
-    refused = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    refused = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=PATIENCE_S)
     assert refused.returncode != 0
+    assert json.loads(refused.stdout) == [{**replica, "directory": "/etc", "error": "LOG_DIR_NOT_FOUND"}]
     assert "events-0 cannot be moved to '/etc' of broker 1: LOG_DIR_NOT_FOUND" in refused.stderr

@@ -16,14 +16,14 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-import ottla.client.consumer
-import ottla.client.producer
-from ottla.client.asyncio_io import AsyncioIo
-from ottla.client.cluster import Cluster
-from ottla.client.consumer_options import ConsumerOptions, OffsetReset
-from ottla.client.offsets import IsolationLevel
+import ottla.client.consuming.consumer
+import ottla.client.producing.producer
+from ottla.client.consuming.consumer_options import ConsumerOptions, OffsetReset
+from ottla.client.consuming.offsets import IsolationLevel
+from ottla.client.io.asyncio_io import AsyncioIo
+from ottla.client.io.cluster import Cluster
 from ottla.client.options import ClientOptions
-from ottla.client.producer_options import ProducerOptions
+from ottla.client.producing.producer_options import ProducerOptions
 from ottla.pipelines.dead_letters.filters import Filter
 from ottla.pipelines.dead_letters.headers import Letter, headers_of
 from ottla.pipelines.dead_letters.redrive import Rules
@@ -179,7 +179,7 @@ def test_letters_go_into_another_topic_and_none_is_created(place: Place):
         (["redrive", "none-such", "--execute"], 4, "none-such"),
         (["show", "DEAD", "--reason", "["], 2, "not a regular expression"),
         (["show", "DEAD", "--offsets", "1-2"], 2, "PARTITION:FIRST"),
-        (["purge", "DEAD"], 2, "say what is to go"),
+        (["purge", "DEAD"], 2, "give one of --redriven"),
         (["purge", "DEAD", "--before", "7:1"], 1, "has no partition 7; nothing was deleted"),
         (["purge", "DEAD", "--before", "0:999"], 1, "before 999; nothing was deleted"),
     ],
@@ -193,7 +193,7 @@ class Killed(BaseException):
     """As if the process ended here: nothing that was begun is finished or undone."""
 
 
-class Fragile(ottla.client.producer.Producer):
+class Fragile(ottla.client.producing.producer.Producer):
     """A producer that ends before or after its n-th step."""
 
     steps = 0
@@ -242,7 +242,7 @@ async def send_back(place: Place, ends_at: int | None) -> int:
     producer = Fragile(client, writing)
     producer.ends_at = ends_at
     try:
-        async with ottla.client.consumer.Consumer(client, reading) as consumer, producer:
+        async with ottla.client.consuming.consumer.Consumer(client, reading) as consumer, producer:
             letters = Letters(cluster, consumer, place.dead)
             runs = redrive(cluster, producer, letters, Filter(), Rules(place.dead), chunk_records=CHUNK)
             async for _ in runs:

@@ -49,7 +49,9 @@ def shell(broker: BrokerProcess, tmp_path: Path) -> Callable[[str], str]:
     return run
 
 
-def test_the_first_hour_of_the_readme(shell: Callable[[str], str], broker: BrokerProcess) -> None:
+def test_the_first_hour_of_the_readme(
+    shell: Callable[[str], str], broker: BrokerProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
     activate, *lines = block_with("README.md", "ottla topic create orders").splitlines()
     assert activate == ". .venv/bin/activate"
     shown = [shell(line) for line in lines]
@@ -61,9 +63,38 @@ def test_the_first_hour_of_the_readme(shell: Callable[[str], str], broker: Broke
     assert "orders" in shown[4]
     assert shown[5].startswith("topic orders")
     assert "00000000000000000000.log" in shown[6]
-    (snippet,) = (text for text in blocks("README.md", "python") if "confluent_kafka" in text)
-    exec(compile(snippet.replace(DEFAULT_ADDRESS, broker.bootstrap), "README.md", "exec"), {})
-    assert len(shell("ottla consume orders --exit").splitlines()) == 3
+    snippets = [text for text in blocks("README.md", "python") if DEFAULT_ADDRESS in text and "spark" not in text]
+    assert [re.findall(r"import (?:.*, )?(\w*Producer)$", text, re.MULTILINE) for text in snippets] == [
+        ["Producer"],
+        ["SyncProducer"],
+        ["Producer"],
+    ]
+    for snippet in snippets:
+        exec(compile(snippet.replace(DEFAULT_ADDRESS, broker.bootstrap), "README.md", "exec"), {})
+    # Two groups each began at the beginning, with the first record of one of the partitions.
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert len(shell("ottla consume orders --exit").splitlines()) == 5
+
+
+def test_the_work_queue_of_the_queues_page(
+    shell: Callable[[str], str], broker: BrokerProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin = block_with("docs/queues.md", "ottla topic create jobs", "sh")
+    shell("ottla topic delete --if-exists jobs")
+    shell(begin)
+    assert sorted(shell(block_with("docs/queues.md", "ottla consume jobs --share", "sh")).splitlines()) == [
+        "resize a.png",
+        "resize b.png",
+    ]
+    snippets = blocks("docs/queues.md", "python")
+    assert len(snippets) == 2
+    for snippet in snippets:
+        shell(begin.splitlines()[1])
+        exec(compile(snippet.replace(DEFAULT_ADDRESS, broker.bootstrap), "docs/queues.md", "exec"), {})
+        assert set(capsys.readouterr().out.splitlines()) <= {"resize a.png", "resize b.png"}
+        assert shell("ottla group describe workers")
+    rest = shell("ottla consume jobs --share workers --exit").splitlines()
+    assert set(rest) <= {"resize a.png", "resize b.png"}
 
 
 def test_the_serve_command_of_the_readme_gives_the_line_it_shows(tmp_path: Path) -> None:
@@ -116,17 +147,63 @@ def test_the_commands_of_the_cli_document(shell: Callable[[str], str], broker: B
 EXAMPLE = re.compile(r"`(ottla [^`]+)`")
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/cli.md", "docs/cluster.md", "docs/tour.md", "docs/spark.md"])
+@pytest.mark.parametrize(
+    "document",
+    [
+        "README.md",
+        *(
+            f"docs/{name}.md"
+            for name in (
+                "cli",
+                "cluster",
+                "connecting",
+                "runbook",
+                "tour",
+                "spark",
+                "security",
+                "queues",
+                "nsq",
+                "redis",
+            )
+        ),
+    ],
+)
 def test_every_command_a_document_mentions_exists(document: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = (ROOT / document).read_text()
     for command in {
         " ".join(re.findall(r"^ottla(?: [a-z]+(?:-[a-z]+)*)+", text)[0:1]) for text in EXAMPLE.findall(text)
     } - {""}:
         words = command.split()
-        with_commands = "topic group config client-metrics quota feature perf log transaction dlq pipeline archive"
+        with_commands = (
+            "acl archive client-metrics config delay dlq feature group log perf pipeline quota topic transaction user"
+        )
         groups = dict.fromkeys(with_commands.split(), 2)
-        known = {"serve": 1, "produce": 1, "consume": 1, "cluster": min(2, len(words) - 1), **groups}
+        known = {
+            "serve": 1,
+            "lookupd": 1,
+            "completion": 1,
+            "produce": 1,
+            "consume": 1,
+            "cluster": min(2, len(words) - 1),
+            **groups,
+        }
         assert words[1] in known, f"{document} names {command!r}"
         named = words[1 : 1 + known[words[1]]]
         assert run_command([*named, "--help"]) == 0, f"{document} names {command!r}"
         assert f"Usage: ottla {' '.join(named)}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shell_name", ["bash", "zsh", "fish"])
+def test_completion_is_a_script_of_the_shell(shell_name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["completion", shell_name]) == 0
+    script = capsys.readouterr().out
+    assert f"_OTTLA_COMPLETE={shell_name}_complete" in script
+    if shell_name == "bash":
+        completed = (
+            f"{script}\nCOMP_WORDS=(ottla topic cre) COMP_CWORD=2\n_ottla_completion ottla\necho ${{COMPREPLY[@]}}"
+        )
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-c", completed], env={"PATH": path}, capture_output=True, text=True, check=True, timeout=60
+        )
+        assert done.stdout.strip() == "create"

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
-from ottla.client.admin import NewTopic
+from ottla.client.admin.admin import NewTopic
 from ottla.client.blocking import BlockingClient
-from ottla.client.blocking_io import BlockingConnection
+from ottla.client.io.blocking_io import BlockingConnection
 from pyspark_ottla import DefaultSource, sink_state
 from pyspark_ottla.spark_process import SparkTask
 from tests.broker_process import BrokerProcess

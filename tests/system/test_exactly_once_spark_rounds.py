@@ -25,7 +25,7 @@ import psutil
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-from ottla.client.admin import NewTopic
+from ottla.client.admin.admin import NewTopic
 from ottla.client.blocking import BlockingClient
 from tests.broker_process import BrokerProcess
 from tests.committed_records import committed_records, wait_until_ended

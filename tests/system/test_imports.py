@@ -6,7 +6,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from ottla.gateways.kafka.apis import APIS
-from ottla.server.read_later import OF_BROKERS, OF_CLIENTS, OF_TOPICS
+from ottla.server.module_preloader import OF_BROKERS, OF_CLIENTS, OF_TOPICS
 from tests.broker_process import BrokerProcess
 from tests.cluster import wait_until
 
@@ -19,7 +19,7 @@ OF_OTHERS = (
     r"reassignment|heartbeat_tracker|elr_recount|topic_replication)|"
     r"ottla\.replication\.(follower|gathered_proposals|in_sync_replicas|isr_manager|partition_roles|replica_fetch\w*|"
     r"replicated_leader|replication_quota|replica_selector)|"
-    r"ottla\.server\.(membership|replication|processes|local_cluster)|"
+    r"ottla\.server\.(peer_cluster|replication|processes|local_cluster)|"
     r"ottla\.groups\.(classic_group|joining|group_shard|consumer(\..*)?|streams\.(?!streams_config$).*)|"
     r"ottla\.transactions\.(transaction_shard|ending)|ottla\.coordination\.shard_(runner|log|loader|timers)|"
     r"ottla\.storage\.(log_move|log_copy|future_logs|log_verification|segment_verification|log_swap)"

@@ -100,3 +100,43 @@ def test_the_tests_of_a_new_file_pass_and_fail_when_it_is_wrong(spark: SparkSess
     wrong, right = outcomes(text.replace("cents / 100", "cents / 10"), tmp_path, spark)
     assert wrong[0] == "paid: 1 row missing, 1 too many"
     assert right == ()
+
+
+def test_rows_that_a_sink_does_not_take_are_dead_letters_of_a_test(spark: SparkSession, tmp_path: Path) -> None:
+    text = """
+name = "refused"
+[sources.events]
+topics = ["events"]
+format = "json"
+schema = "n int, who string, at timestamp"
+[[sinks]]
+name = "out"
+topic = "out"
+value = "repeat('x', n)"
+timestamp = "at"
+[[sinks]]
+name = "lake"
+parquet = "lake"
+partition_by = ["who"]
+[dead_letters]
+topic = "dead"
+[[tests]]
+name = "each sink refuses its own"
+given.events = [
+  { n = 1, who = "UA", at = "2013-01-01T00:00:00Z" },
+  { n = 2, who = "a\\u0000b", at = "2013-01-01T00:00:00Z" },
+  { n = 2000000, who = "UA", at = "2013-01-01T00:00:00Z" },
+  { n = 4, who = "UA", at = "9999-01-01T00:00:00Z" },
+]
+expect.out = [{ value = "x" }, { value = "xx" }]
+expect.lake = [{ n = 1 }, { n = 2000000 }, { n = 4 }]
+dead_letters = [{ step = "out", n = 2000000 }, { step = "out", n = 4 }, { step = "lake", n = 2 }]
+"""
+    (tmp_path / "p.toml").write_text(text)
+    (done,) = testing.run_tests(spec.read(tmp_path / "p.toml"), spark, drops=True)
+    assert done.differences == ()
+    # The second line differs from day to day: how far a time may be from now.
+    assert [str(each) for each in done.drops if each.rows == 1] == [
+        "lake: production sets 1 row aside: dead letter: field who: a directory is named after it, and it contains NUL"
+    ]
+    assert [each.rows for each in done.drops if each.step == "out"] == [2]

@@ -12,12 +12,14 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
+from ottla.cli.pipeline_replay import _create_topics
 from ottla.pipelines.audit.publisher import Publisher
 from ottla.pipelines.audit.report import Count, Report, SourceRange
 from ottla.pipelines.replay.ranges import remember
-from ottla.pipelines.replay.replayed import ReplayRange
+from ottla.pipelines.replay.replayed import ReplayRange, replayed
+from ottla.pipelines.spec import read
 from tests.broker_process import BrokerProcess
 from tests.committed_records import wait_until_ended
 
@@ -120,6 +122,52 @@ def test_two_outputs_that_are_the_same_differ_in_nothing(pipeline: Pipeline):
     assert pipeline.run("diff", "--side", "v2", "--newest").returncode == 1
 
 
+def test_what_retention_took_from_a_side_is_named_and_is_no_difference(pipeline: Pipeline):
+    rows = [(f"k{number}", f"{number}") for number in range(20)]
+    pipeline.write(pipeline.out, rows)
+    side = f"{pipeline.out}.v2"
+    pipeline.write(side, rows)
+    admin = AdminClient({"bootstrap.servers": pipeline.bootstrap, "log_level": 2})
+    [deletion] = admin.delete_records([TopicPartition(side, 0, 5)]).values()
+    deletion.result()
+    done = pipeline.run("diff", "--side", "v2", "--json")
+    [found] = json.loads(done.stdout)
+    assert (done.returncode, found["only_there"], found["unknown"], found["equal"]) == (1, 0, 5, 15)
+    assert found["cut"] == [{"side": "here", "topic": side, "partition": 0, "begins": 5}]
+    assert len(found["examples"]["unknown"]) == 5
+    shown = pipeline.run("diff", "--side", "v2").stdout
+    assert f"out: {side}-0 (the replay) begins at offset 5" in shown
+
+
+def test_each_sink_may_have_a_key_of_its_own(pipeline: Pipeline):
+    pipeline.write(pipeline.out, [("x", '{"n":1,"v":1}')])
+    pipeline.write(f"{pipeline.out}.v2", [("y", '{"n":1,"v":1}')])
+    assert pipeline.run("diff", "--side", "v2").returncode == 1
+    for keys in (("--key", "n"), ("--key", "out:n"), ("--key", "missing", "--key", "out:n,v")):
+        assert pipeline.run("diff", "--side", "v2", *keys).returncode == 0, keys
+    assert "sink out already has one" in pipeline.run("diff", "--side", "v2", "--key", "out:n", "--key", "out:v").stderr
+
+
+def test_the_topics_of_a_replay_keep_records_of_the_past(pipeline: Pipeline, capsys: pytest.CaptureFixture[str]):
+    spec = read(pipeline.file)
+    admin = AdminClient({"bootstrap.servers": pipeline.bootstrap, "log_level": 2})
+    resource = ConfigResource("topic", pipeline.out)
+    for name, value in (("retention.ms", "60000"), ("max.message.bytes", "2000000")):
+        resource.add_incremental_config(ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET))
+    [altered] = admin.incremental_alter_configs([resource]).values()
+    altered.result()
+    ranges = {"events": ReplayRange({pipeline.events: {0: 0, 1: 0}}, {pipeline.events: {0: 0, 1: 0}})}
+    for suffix in ("v2", "v3"):
+        _create_topics(spec, replayed(spec, ranges, suffix), pipeline.bootstrap)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert f"warning: topic {pipeline.out}.v2 already exists and its retention.ms is not -1" in said
+    described = admin.describe_configs([ConfigResource("topic", f"{pipeline.out}.v3")])
+    [found] = [{name: each.value for name, each in future.result().items()} for future in described.values()]
+    names = ("retention.ms", "retention.bytes", "max.message.bytes")
+    assert [found[name] for name in names] == ["-1", "-1", "2000000"]
+
+
 def report(pipeline: Pipeline, batch: int, out: int = 9) -> Report:
     offsets = [{pipeline.events: {"0": each * 10}} for each in (batch, batch + 1)]
     return Report(
@@ -154,7 +202,7 @@ def test_the_audit_of_what_was_published_balances_or_says_what_does_not(pipeline
     assert done.returncode == 1
     assert f"batches 4 to 5 are not reported: offsets 40 to 59 of {pipeline.events}-0" in done.stderr
     assert "batch 6, step events: 10 in, but 8 out + 1 dead letters" in done.stderr
-    assert f"1 records of {pipeline.audit} are no reports" in done.stderr
+    assert f"1 records of {pipeline.audit} are not audit reports" in done.stderr
     document = json.loads(pipeline.run("audit", "--since", "2013-06-01T00:01:30Z", "--json").stdout)
     assert (document["batches"], [each["kind"] for each in document["findings"]]) == (1, ["imbalance"])
 
@@ -184,8 +232,8 @@ def test_the_group_is_moved_to_the_end_of_a_replay_that_is_through(pipeline: Pip
         (["replay", "--into", "V 2"], 1, "cannot be part of a topic's name"),
         (["replay", "--into", "v3", "--from", "noon"], 1, "'noon' is not a place"),
         (["replay", "--into", "v3", "--from", "EVENTS:0=7,1=0"], 1, "has offsets 0 to 0, and not 7"),
-        (["replay", "--into", "v3", "--execute"], 2, "--execute belongs to --promote"),
-        (["diff", "--side", "v2", "--sink", "none"], 4, "there is no sink 'none'"),
+        (["replay", "--into", "v3", "--execute"], 2, "--execute is for --promote"),
+        (["diff", "--side", "v2", "--sink", "none"], 4, "has no sink 'none'"),
         (["diff", "--side", "none"], 4, "does not exist"),
     ],
 )

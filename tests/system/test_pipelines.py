@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from msgspec import structs
 
 from ottla.pipelines.compiler.sources import batch, decode, reading_options
 from ottla.pipelines.dead_letters.headers import letter_of
@@ -21,7 +22,7 @@ from ottla.pipelines.live_view import JsonLines
 from ottla.pipelines.runner.running import Outcome, RunOptions, supervise
 from ottla.pipelines.session import Session
 from ottla.pipelines.spec import PipelineSpec, read
-from ottla.pipelines.spec.model import Source
+from ottla.pipelines.spec.model import Json, Source
 from ottla.pipelines.tables import ParquetTable
 from ottla.pipelines.testing import run_tests
 from tests.broker_process import BrokerProcess
@@ -187,7 +188,7 @@ class Broker:
         for creation in self._admin.create_topics(made).values():
             creation.result()
 
-    def produce(self, topic: str, values: list[bytes | None], keys: list[str] | None = None) -> None:
+    def produce(self, topic: str, values: Sequence[bytes | None], keys: list[str] | None = None) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 2})
         for number, value in enumerate(values):
             producer.produce(topic, value, keys[number] if keys else None, partition=0)
@@ -271,7 +272,7 @@ def test_a_pipeline_of_every_kind_of_step_gives_exactly_its_rows(session, flight
     letters = {message.value(): dict(message.headers()) for message in there.consume(f"{prefix}.dead")}
     assert {letter_of(headers.items()).step for headers in letters.values()} == {"events", "sane"}
     assert len(letters) == len(there.consume(f"{prefix}.dead")) == 3
-    assert letters[b"nonsense"]["__ottla.errors.message"] == b"the value is not JSON"
+    assert letters[b"nonsense"]["__ottla.errors.message"].startswith(b"the value is not JSON: ")
     refused = [letter for headers in letters.values() if (letter := letter_of(headers.items())).step == "sane"]
     assert [(each.error_class, each.attempt) for each in refused] == [("possible", 1)]
     assert there.values(f"{prefix}.gated") == ["DL2 at B7"]
@@ -323,26 +324,80 @@ topic = "{prefix}.out"
     [(query, failure)] = outcome.failed
     assert query == f"{prefix}.out"
     assert failure.reason == (f"expectation failed: step sane: positive: not a > 0 for the record {prefix}.in-0@1")
-    assert [event["event"] for event in events] == ["failed"]
+    assert [event["event"] for event in events if event["event"] != "working"] == ["planning", "failed"]
     assert there.consume(f"{prefix}.out") == []
 
 
-def test_json_is_read_the_same_by_the_source_and_by_spark(session, broker):
-    """The source decodes what is plain, Spark the rest: together they give what Spark alone gives, value by value."""
+def test_json_is_read_as_it_is_written_or_as_spark_reads_it(session, broker):
+    """Strict: what is not of the schema is refused by its field, alone. Lenient: what `from_json` gives."""
     topic = f"json{next(_names)}"
     there = Broker(broker.bootstrap)
     there.create(topic)
-    there.produce(topic, [*(value for value, _ in PLAIN), *NOT_PLAIN])
+    values = [*(value for value, _ in PLAIN), *NOT_PLAIN]
+    there.produce(topic, values)
     source = Source(name="events", topics=(topic,), format="json", schema=SCHEMA)
-    options = reading_options(PipelineSpec(name="p", sources={"events": source}, sinks=()), source, broker.bootstrap)
-    assert options["valueFormat"] == "plain-json"
-    records = batch(session.spark, options)
-    assert records.where("data is not null").count() == len(PLAIN)
-    both, alone = decode(source, records), decode(source, records.drop("data", "error"))
-    for ours, sparks in ((both.good, alone.good), (both.refused, alone.refused)):
-        found, wanted = (frame.orderBy("_record.offset").collect() for frame in (ours, sparks))
-        assert list(map(str, found)) == list(map(str, wanted))
-        assert len(found) > len(PLAIN) / 2
+    spec = PipelineSpec(name="p", sources={"events": source}, sinks=())
+
+    def judged(source: Source) -> tuple[dict[bytes, dict[str, Any]], dict[bytes, str]]:
+        decoded = decode(source, batch(session.spark, reading_options(spec, source, broker.bootstrap)))
+        good = [row.asDict() for row in decoded.good.collect()]
+        bad = decoded.refused.collect()
+        assert len(good) + len(bad) == len(values)
+        return (
+            {bytes(row.pop("_record")["value"]): row for row in good},
+            {bytes(row["_record"]["value"]): row["_reason"] for row in bad},
+        )
+
+    good, bad = judged(source)
+    assert {value for value, _ in PLAIN} <= good.keys()
+    assert bad[b'{"a":1}'] == "field a: 1 is not a string"
+    assert bad[b'{"a":"x"}{"a":"y"}'] == "something follows the object, at character 9"
+    assert bad[b'{"i":3000000000}'] == "field i: 3000000000 is beyond int"
+    good, bad = judged(structs.replace(source, json=Json(mode="lenient")))
+    assert good[b'{"a":1}']["a"] == "1"
+    assert good[b'{"a":"x"}{"a":"y"}']["a"] == "x"
+    assert bad[b'{"i":3000000000}'].startswith("a field is of another type than the schema says")
+
+
+def test_a_time_that_the_topic_of_a_sink_does_not_take_is_a_dead_letter(session, broker, tmp_path):
+    """The broker refuses the whole transaction for one such record, each time that it is tried."""
+    prefix = f"untimely{next(_names)}"
+    there = Broker(broker.bootstrap)
+    there.create(f"{prefix}.in", f"{prefix}.out", f"{prefix}.dead")
+    times = ["2013-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "2300-01-01T00:00:00Z", "60000-01-01T00:00:00Z", None]
+    values = [json.dumps({"n": n, "at": at}).encode() for n, at in enumerate(times)]
+    there.produce(f"{prefix}.in", values)
+    file = tmp_path / "p.toml"
+    file.write_text(
+        f"""
+name = "{prefix}"
+[sources.events]
+topics = ["{prefix}.in"]
+format = "json"
+schema = "n int, at timestamp"
+[[sinks]]
+name = "out"
+topic = "{prefix}.out"
+timestamp = "at"
+value = "cast(n as string)"
+[dead_letters]
+topic = "{prefix}.dead"
+"""
+    )
+    outcome, _ = run(session, read(file), there)
+    assert outcome.failed == []
+    assert sorted(there.values(f"{prefix}.out")) == ["0", "4"]
+    letters = {message.value(): letter_of(message.headers()) for message in there.consume(f"{prefix}.dead")}
+    assert {value: letter.step for value, letter in letters.items()} == {
+        values[1]: "out",
+        values[2]: "out",
+        values[3]: "events",
+    }
+    assert letters[values[1]].offset == 1
+    assert (letters[values[1]].reason or "").startswith(
+        "timestamp: 9999-12-31 23:59:59 is more than 3600000 ms after now"
+    )
+    assert (letters[values[3]].reason or "").startswith("field at: ")
 
 
 def test_the_tests_of_a_file_run_on_its_rows(session, flights):

@@ -342,6 +342,7 @@ def test_what_spark_refuses_by_itself_is_told_with_what_to_do_instead(spark, clu
         query.start(format="ottla", outputMode="update")
 
 
+@pytest.mark.long
 def test_executors_on_a_cluster_need_only_the_package_and_the_network(cluster, tmp_path):
     topic, copy = cluster.create(partitions=2), cluster.create()
     cluster.produce(topic, range(100))

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ottla.client.blocking_io import BlockingIo, run_blocking
-from ottla.client.cluster import Cluster
+from ottla.client.io.blocking_io import BlockingIo, run_blocking
+from ottla.client.io.cluster import Cluster
 from ottla.client.options import ClientOptions
 from ottla.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
@@ -129,7 +129,7 @@ def test_a_streams_group_is_shown_moved_and_deleted_and_outlives_the_broker(brok
 
     moved = cli(broker, "group", "reset", "app", "lines", "--to-earliest")
     assert moved.returncode == 0, moved.stderr
-    assert moved.stderr.startswith("1 member is moved along")
+    assert moved.stderr.startswith("removed 1 member of group ")
     assert member.heartbeat(got.member_epoch).error_code == 25, "it is to join again, and goes on from there"
     again = member.get_tasks()
     assert again.active_tasks == got.active_tasks

@@ -123,7 +123,7 @@ def test_rows_that_do_not_fit_are_refused_and_nothing_is_written(spark, tmp_path
         "column new (int) is not in the table",
     ):
         assert words in str(refusal.value)
-    with pytest.raises(TableError, match="partitioned by nowhere, which is no column"):
+    with pytest.raises(TableError, match="partitioned by nowhere, which is not a column"):
         SINKS[kind](str(tmp_path / "new"), ["nowhere"], query_id="q").write(other, 0)
     assert rows(spark, kind, path) == expected(range(30))
 

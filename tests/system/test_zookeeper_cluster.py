@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,15 +10,25 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import NewTopic as NewConfluentTopic
 
-from ottla.client.admin import NewTopic
+from ottla.client.admin.admin import NewTopic
 from ottla.client.blocking import BlockingClient
 from tests.broker_process import BrokerProcess
 from tests.cluster import Cluster, wait_until
 from tests.unit.metadata.store.answer_eater import AnswerEater
 from tools.zookeeper import ZooKeeperServers
 
+REASON = re.compile(
+    "the metadata store (has not answered|cannot be used).*; it is not known whether the change was made"
+)
+KEPT_FOR_A_MINUTE = ConfigResource(
+    ResourceType.TOPIC,
+    "a",
+    incremental_configs=[ConfigEntry("retention.ms", "60000", incremental_operation=AlterConfigOpType.SET)],
+)
 LONG_SESSIONS = {"broker.session.timeout.ms": "55000"}
 
 
@@ -36,10 +47,21 @@ def cluster(servers: ZooKeeperServers, tmp_path: Path) -> Iterator[Cluster]:
         yield three
 
 
+def run(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ottla.cli", *arguments, "-b", cluster.bootstrap]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
 def produce(bootstrap: str, topic: str, value: str) -> None:
     """Have a record acknowledged by all in-sync replicas."""
     failed: list[object] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log.connection.close": False})
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "acks": "all",
+        "enable.idempotence": True,
+        "log.connection.close": False,
+    }
+    producer = Producer(settings)
     producer.produce(topic, value, on_delivery=lambda error, _message: failed.append(error) if error else None)
     assert producer.flush(60) == 0
     assert failed == []
@@ -66,10 +88,53 @@ def test_brokers_serve_while_zookeeper_is_away_and_decide_when_it_is_back(cluste
     produce(cluster.bootstrap, "a", "before")  # every broker has read of the topic: all three acknowledge
     for number in range(3):
         servers.kill(number)
-    produce(cluster.bootstrap, "a", "while it is away")
+    for broker in cluster.brokers.values():  # each has producer ids in hand
+        produce(broker.bootstrap, "a", "while it is away")
     servers.start()
     cluster.create_topic("b")
     produce(cluster.bootstrap, "b", "when it is back")
+
+
+def test_the_status_is_not_well_while_zookeeper_stands_still(cluster: Cluster, servers: ZooKeeperServers):
+    before = run(cluster, "cluster", "status")
+    assert before.returncode == 0, before
+    for number in range(3):
+        servers.pause(number)
+    during = run(cluster, "cluster", "status")
+    for number in range(3):
+        servers.resume(number)
+    assert (during.returncode, "the metadata store has not answered within 2 s" in during.stdout) == (1, True), during
+
+
+def test_changes_fail_with_the_reason_while_zookeeper_stands_still(cluster: Cluster, servers: ZooKeeperServers):
+    """Whichever broker is asked, by our commands and by another client of Kafka."""
+    cluster.create_topic("a")
+    for number in range(3):
+        servers.pause(number)
+    commands = (
+        ("topic", "create", "b"),
+        ("topic", "reassign", "a", "--replication-factor", "2", "--execute"),
+        ("cluster", "elect"),
+        ("cluster", "elect", "a:0"),
+    )
+    ended = [run(cluster, *each) for each in commands]
+    refused, reasons = [], []
+    for broker in cluster.brokers.values():
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log.connection.close": False})
+        asked = (
+            admin.create_topics([NewConfluentTopic("c", 1, 1)]),
+            admin.incremental_alter_configs([KEPT_FOR_A_MINUTE]),
+            admin.delete_topics(["a"]),  # librdkafka asks in a version whose answer has no text
+        )
+        errors = [future.exception(120).args[0] for each in asked for future in each.values()]
+        refused += [each.code() for each in errors]
+        reasons += [each.str() for each in errors[:2]]
+    for number in range(3):
+        servers.resume(number)
+    assert [each.returncode for each in ended] == [1] * len(commands), ended
+    assert all(REASON.search(each.stderr) for each in ended), ended
+    assert refused == [KafkaError.REQUEST_TIMED_OUT] * 9
+    assert all(map(REASON.search, reasons)), reasons
 
 
 @pytest.mark.long
@@ -108,7 +173,7 @@ def test_a_broker_that_was_alone_is_joined_by_others_after_a_move(servers: ZooKe
     alone.stop()
     command = [sys.executable, "-m", "ottla.cli", "cluster", "move", "--data", str(alone.data_dir), servers.location()]
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.startswith(
-        f"cluster {cluster_id} is in"
+        f"moved the metadata of cluster {cluster_id} to "
     )
     with Cluster(tmp_path / "brokers", 3, LONG_SESSIONS, metadata=servers.location()) as cluster:
         cluster.wait_until_registered()

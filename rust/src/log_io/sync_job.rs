@@ -26,7 +26,7 @@ pub struct SyncJob {
     pub name_is_new: bool,
 }
 
-/// Make all files durable: contents, then their names, then the names of their directories.
+/// Make all files durable: contents, then their names, then the names of their directories. They share a file system.
 pub fn sync_all(jobs: &[SyncJob]) -> Result<(), Failure> {
     let _sync = (!jobs.is_empty()).then(|| DISK.sync(now()));
     at_once(jobs, |job| {
@@ -41,6 +41,9 @@ pub fn sync_all(jobs: &[SyncJob]) -> Result<(), Failure> {
     at_once(&directories, |directory| {
         system::sync_directory(directory)
             .map_err(|errno| failed("sync directory", directory, errno))
+    })?;
+    jobs.last().map_or(Ok(()), |job| {
+        system::require_journal(job.fd.as_fd()).map_err(|errno| failed("sync", &job.path, errno))
     })
 }
 

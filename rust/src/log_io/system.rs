@@ -111,6 +111,34 @@ pub fn sync_data(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     result.map(|_| ())
 }
 
+/// See that what was synced can be on disk. EROFS or EIO when the journal of the file system is aborted.
+///
+/// Linux's ext4 may report a sync as done whose transaction was aborted by an error elsewhere in the file system: when
+/// it looks for the transaction, that is over, and whether it failed is not asked (`jbd2_complete_transaction`). What
+/// was synced is gone after the next mount. An aborted journal stays aborted, and nothing begins in it any more: the
+/// removal of an attribute that is not there begins, and changes nothing.
+pub fn require_journal(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the descriptor is open, fstatfs fills in the whole of `status` when it succeeds, and the name is a C string.
+    unsafe {
+        let mut status: libc::statfs = std::mem::zeroed();
+        retry(|| libc::fstatfs(fd.as_raw_fd(), &mut status))?;
+        if status.f_type != libc::EXT4_SUPER_MAGIC {
+            return Ok(());
+        }
+        let name = c"user.ottla-journal";
+        match retry(|| libc::fremovexattr(fd.as_raw_fd(), name.as_ptr())) {
+            Err(error @ (libc::EROFS | libc::EIO)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = fd;
+        Ok(())
+    }
+}
+
 /// Reserve `size` bytes for a file without changing the size it has.
 pub fn preallocate(fd: BorrowedFd<'_>, size: u64) -> Result<(), Errno> {
     #[cfg(target_os = "linux")]

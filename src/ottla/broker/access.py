@@ -1,49 +1,43 @@
-"""Who may do what: the question that every service asks before it acts, once for all doors.
+"""Who may do what: the question that every service asks before it acts, for all gateways.
 
-The words are those of Kafka's ACLs (KIP-11): a principal does an operation on a resource. Until there are rules to ask,
-`ALLOW_ALL` says yes to everything.
+The terms are those of Kafka's ACLs (KIP-11): a principal does an operation on a resource. `ALLOW_ALL` is the authorizer
+of a broker without ACLs; services ask it like any other.
 """
 
-from enum import IntEnum
+import logging
 from typing import Final, Protocol
 
+from ottla.model.acl import CLUSTER_NAME, Operation, ResourceType
 from ottla.model.error_code import ErrorCode
+from ottla.model.error_texts import ERROR_TEXTS
 from ottla.model.errors import ApiError
 from ottla.model.principal import BROKER, Principal
 
-CLUSTER_NAME: Final = "kafka-cluster"
-"""The name of the one resource of type CLUSTER."""
+audit_log = logging.getLogger("ottla.audit")
+"""Where it is said who was denied what, and who changed who may do what."""
 
-
-class Operation(IntEnum):
-    """What somebody does; the numbers are those of Kafka's `AclOperation`."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
-
-class ResourceType(IntEnum):
-    """What it is done to; the numbers are those of Kafka's `ResourceType`."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-
+__all__ = [
+    "ALLOW_ALL",
+    "CLUSTER_NAME",
+    "OPERATIONS",
+    "AllowAll",
+    "Authorizer",
+    "Operation",
+    "ResourceType",
+    "allowed_operations",
+    "audit_log",
+    "require",
+    "require_broker",
+    "require_that_broker",
+]
 
 _REFUSALS: Final = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    ResourceType.USER: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
 
 OPERATIONS: Final = {
@@ -73,7 +67,9 @@ OPERATIONS: Final = {
         Operation.ALTER_CONFIGS,
         Operation.IDEMPOTENT_WRITE,
     ),
-    ResourceType.TRANSACTIONAL_ID: (Operation.WRITE, Operation.DESCRIBE),
+    ResourceType.TRANSACTIONAL_ID: (Operation.WRITE, Operation.DESCRIBE, Operation.TWO_PHASE_COMMIT),
+    ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+    ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
 """What makes sense for a resource (KIP-430)."""
 
@@ -81,15 +77,36 @@ OPERATIONS: Final = {
 class Authorizer(Protocol):
     """The rules. It is asked on the event loop, often: it answers from memory."""
 
+    @property
+    def version(self) -> int:
+        """Rises when an answer may have changed: an answer that was kept is asked for again then."""
+        ...
+
+    @property
+    def by_host(self) -> bool:
+        """Whether it makes a difference from where a principal asks."""
+        ...
+
     def allows(
         self, principal: Principal, operation: Operation, resource_type: ResourceType, resource_name: str
     ) -> bool:
         """Whether the principal may."""
         ...
 
+    def allows_on_any(self, principal: Principal, operation: Operation, resource_type: ResourceType) -> bool:
+        """Whether there may be a resource of the type on which the principal may (KIP-679)."""
+        ...
+
 
 class AllowAll:
     """No rules: everybody may do everything."""
+
+    version = 0
+    by_host = False
+
+    def allows_on_any(self, principal: Principal, operation: Operation, resource_type: ResourceType) -> bool:
+        """Yes."""
+        return True
 
     def allows(
         self, principal: Principal, operation: Operation, resource_type: ResourceType, resource_name: str
@@ -97,6 +114,9 @@ class AllowAll:
         """Yes."""
         return True
 
+
+_REFUSAL_CODES: Final = frozenset(_REFUSALS.values())
+_NOT_A_BROKER: Final = ERROR_TEXTS[ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
 
 ALLOW_ALL: Final = AllowAll()
 
@@ -111,7 +131,13 @@ def require(
     """Refuse what the principal may not do. Raises ApiError with the AUTHORIZATION_FAILED of the resource."""
     if not authorizer.allows(principal, operation, resource_type, resource_name):
         what = "the cluster" if resource_type is ResourceType.CLUSTER else resource_name
-        raise ApiError(_REFUSALS[resource_type], f"{principal} may not {operation.name} {what}")
+        code = _REFUSALS[resource_type]
+        raise ApiError(code, f"{ERROR_TEXTS[code]}: {principal} may not {operation.name} {what}")
+
+
+def is_refusal(error: ApiError) -> bool:
+    """Whether somebody was not allowed to do what he asked for."""
+    return error.code in _REFUSAL_CODES
 
 
 def require_broker(principal: Principal) -> int:
@@ -121,14 +147,18 @@ def require_broker(principal: Principal) -> int:
     allow, and never because a request says that it comes from a replica (CVE-2018-1288).
     """
     if principal.type != BROKER:
-        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"{principal} is not a broker of this cluster")
+        raise ApiError(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"{_NOT_A_BROKER}: {principal} is not a broker of this cluster"
+        )
     return int(principal.name)
 
 
 def require_that_broker(principal: Principal, broker_id: int) -> None:
     """Refuse whoever is not this very broker. Raises ApiError CLUSTER_AUTHORIZATION_FAILED."""
     if require_broker(principal) != broker_id:
-        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"{principal} speaks for broker {broker_id}")
+        raise ApiError(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"{_NOT_A_BROKER}: {principal} speaks for broker {broker_id}"
+        )
 
 
 def allowed_operations(
@@ -136,6 +166,4 @@ def allowed_operations(
 ) -> tuple[Operation, ...]:
     """What the principal may do to a resource, of all that makes sense for it (KIP-430)."""
     every = OPERATIONS[resource_type]
-    if authorizer is ALLOW_ALL:
-        return every
     return tuple(each for each in every if authorizer.allows(principal, each, resource_type, resource_name))

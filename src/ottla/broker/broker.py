@@ -1,25 +1,35 @@
-"""Everything a broker can do, in one place for its doors."""
+"""Everything a broker can do, in one place for its gateways."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ottla.broker.access import Authorizer
+from ottla.broker.acls import AclService
 from ottla.broker.active_producers import ActiveProducers
 from ottla.broker.client_quotas import ClientQuotaService
 from ottla.broker.cluster import ClusterView
+from ottla.broker.cluster_share_groups import ClusterShareGroups
+from ottla.broker.cluster_topics import ClusterTopics
 from ottla.broker.committed_offsets import CommittedOffsetService
 from ottla.broker.config import BrokerConfig
 from ottla.broker.configs import ConfigService
 from ottla.broker.coordinators import CoordinatorLookup
+from ottla.broker.delayed import DelayedRecords
 from ottla.broker.features import FeatureService
 from ottla.broker.fetch import FetchService
 from ottla.broker.groups import GroupService
 from ottla.broker.log_directories import LogDirectoryService
+from ottla.broker.look_ups import LookUps
 from ottla.broker.offsets import OffsetService
 from ottla.broker.produce import ProduceService
 from ottla.broker.record_deletion import RecordDeletion
+from ottla.broker.records import RecordService
+from ottla.broker.request_quotas import RequestQuotas
+from ottla.broker.scram_users import ScramUserService
+from ottla.broker.share_fetches import ShareFetchService
+from ottla.broker.share_groups import ShareGroupService
 from ottla.broker.streams_groups import StreamsGroupService
 from ottla.broker.topics import TopicService
 from ottla.broker.transaction_gate import TransactionGate
@@ -29,6 +39,8 @@ from ottla.broker.transactions import TransactionService
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.controller.producer_ids import ProducerIdAllocator
 from ottla.metadata.image.image import MetadataImage
+from ottla.network.task_gate import TaskGate
+from ottla.queues.share_coordinator import ShareCoordinator
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.clock import Clock
 from ottla.runtime.rng import Rng
@@ -40,7 +52,7 @@ if TYPE_CHECKING:
 
 
 class Broker(Struct, frozen=True):
-    """The parts of one broker, as its doors see them. It holds no state of its own."""
+    """The parts of one broker, as its gateways see them. It holds no state of its own."""
 
     config: BrokerConfig
     clock: Clock
@@ -57,6 +69,13 @@ class Broker(Struct, frozen=True):
     configs: ConfigService
     groups: GroupService
     streams_groups: StreamsGroupService
+    records: RecordService
+    delayed: DelayedRecords
+    share_groups: ShareGroupService
+    cluster_share_groups: ClusterShareGroups
+    cluster_topics: ClusterTopics
+    share_fetches: ShareFetchService
+    share_coordinator: ShareCoordinator
     committed_offsets: CommittedOffsetService
     coordinators: CoordinatorLookup
     cluster: ClusterView
@@ -70,10 +89,18 @@ class Broker(Struct, frozen=True):
     log_directories: LogDirectoryService
     features: FeatureService
     client_quotas: ClientQuotaService
+    acls: AclService
+    scram_users: ScramUserService
+    request_quotas: RequestQuotas
+    """Counts the requests of clients that have a quota, of all gateways."""
     client_metrics: "Callable[[], ClientMetricsService]"
     """Made when the first client asks for it."""
     controller: Controller
     """Decides while it is active; what brokers ask in their own name goes to it."""
+    task_gate: TaskGate = field(default_factory=TaskGate)
+    """Admits requests that are tasks, of all gateways together."""
+    look_ups: LookUps = field(default_factory=LookUps)
+    """How many reads wait for the disk, of all gateways together."""
 
     @property
     def image(self) -> MetadataImage:

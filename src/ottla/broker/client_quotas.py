@@ -81,18 +81,25 @@ def _check(filters: Sequence[QuotaFilter]) -> None:
     for each in filters:
         kind = each.entity_type
         if not kind:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "an entity type is empty")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid empty entity type")
         if kind in seen:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"the entity type {shortened(kind)} is asked for more than once")
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"Entity type {shortened(kind)} cannot appear more than once in the filter"
+            )
         if kind not in _TYPES:
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"there is no entity type {shortened(kind)!r}")
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {shortened(kind)}")
         if each.match_type not in _MATCH_TYPES:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no match type {each.match_type}")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown match type {each.match_type}")
         if (each.match_type == MatchType.EXACT) != (each.name is not None):
-            raise ApiError(ErrorCode.INVALID_REQUEST, "a name is given where it is to match exactly, and only there")
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, "an entity filter needs a match string to match exactly, and only then"
+            )
         seen.add(kind)
     if IP in seen and len(seen) > 1:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "addresses are not asked for together with users or client ids")
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            "Invalid entity filter component combination: an IP is not used with users or client ids",
+        )
 
 
 def _matches(entity: QuotaEntity, filters: Sequence[QuotaFilter], *, is_strict: bool) -> bool:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, allowed_operations, require
 from ottla.broker.config import BrokerConfig
 from ottla.metadata.image.image import BrokerImage, MetadataImage
+from ottla.metadata.store.probe import StoreProbe
 from ottla.model.principal import Principal
 
 if TYPE_CHECKING:
@@ -36,23 +37,35 @@ class Quorum(Struct, frozen=True):
 class ClusterView:
     """Belongs to the event loop; `current_image` gives the image this broker has reached."""
 
-    __slots__ = ("_advertised", "_authorizer", "_current_image", "departed", "lingering", "node_id")
+    __slots__ = ("_advertised", "_authorizer", "_current_image", "_store", "departed", "lingering", "node_id")
 
     def __init__(
         self,
         config: BrokerConfig,
         current_image: Callable[[], MetadataImage],
         authorizer: Authorizer = ALLOW_ALL,
+        store: StoreProbe | None = None,
     ) -> None:
         self.node_id = config.node_id
         """The number of this broker."""
         self.departed: frozenset[int] = frozenset()
-        """Brokers whose process is gone, though nobody has decided yet who leads what they led."""
+        """Brokers whose process is gone, though nobody has decided yet who leads what they led; this one while it is
+        fenced and its metadata is too old to say so."""
         self.lingering: frozenset[int] = frozenset()
         """Brokers that died a moment ago; clients are told of them for a while, as where to ask."""
         self._advertised = config.advertised_listeners
         self._current_image = current_image
         self._authorizer = authorizer
+        self._store = store
+
+    @property
+    def current_ms(self) -> int:
+        """The time at which the image of this broker was last known to be the newest; -1 when that is unknown."""
+        return -1 if self._store is None else self._store.current_ms
+
+    async def store_trouble(self) -> str | None:
+        """Why the metadata store cannot be asked; None when it answers."""
+        return None if self._store is None else await self._store.trouble()
 
     def operations(self, principal: Principal) -> tuple[Operation, ...]:
         """What the principal may do to the cluster."""
@@ -76,6 +89,13 @@ class ClusterView:
     def require_describer(self, principal: Principal) -> None:
         """Raises ApiError CLUSTER_AUTHORIZATION_FAILED for who may not describe the cluster."""
         require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.CLUSTER)
+
+    def require_idempotent_producer(self, principal: Principal) -> None:
+        """Raises ApiError CLUSTER_AUTHORIZATION_FAILED for who may have no producer id: who may neither write
+        idempotently to the cluster nor write to any topic (KIP-679).
+        """
+        if not self._authorizer.allows_on_any(principal, Operation.WRITE, ResourceType.TOPIC):
+            require(self._authorizer, principal, Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
 
     def quorum(self, principal: Principal) -> Quorum:
         """Who leads the metadata, and how far its log goes. Raises ApiError CLUSTER_AUTHORIZATION_FAILED."""
@@ -106,8 +126,13 @@ class ClusterView:
 
         Brokers that were all started anew serve once a controller has heard them. A client that is told of none
         meanwhile may forget those it knew and ask nobody ever again (librdkafka, confluentinc/librdkafka#5301).
+
+        This broker leaves itself out while its metadata is too old to name the leaders: librdkafka asks a broker that
+        it is connected to, again and again, until the answers leave that broker out.
         """
         serving = self.nodes(connection)
+        if self.node_id in self.departed and len(serving) > 1:
+            return tuple(node for node in serving if node.node_id != self.node_id)
         if serving and not self.lingering:
             return serving
         every = self.nodes(connection, with_fenced=True)
@@ -118,7 +143,9 @@ class ClusterView:
     def node(self, node_id: int, connection: "Connection") -> Node | None:
         """A broker that serves, or None when it is not there."""
         broker = self._current_image().brokers.get(node_id)
-        return self._node(broker, connection) if broker is not None and not broker.fenced else None
+        if broker is None or broker.fenced or (node_id == self.node_id and node_id in self.departed):
+            return None
+        return self._node(broker, connection)
 
     def _node(self, broker: BrokerImage, connection: "Connection") -> Node | None:
         local = connection.local

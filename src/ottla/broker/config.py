@@ -1,4 +1,4 @@
-"""The settings of the services that every door calls."""
+"""The settings of the services that every gateway calls."""
 
 from collections.abc import Mapping
 from typing import Self
@@ -28,6 +28,10 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     transaction_state_log_replication_factor: int = 3
     transaction_state_log_min_isr: int = 2
     transaction_state_log_segment_bytes: int = 1 << 20
+    share_state_topic_num_partitions: int = 50
+    share_state_topic_replication_factor: int = 3
+    share_state_topic_min_isr: int = 2
+    share_state_topic_segment_bytes: int = 100 << 20
 
     def __post_init__(self) -> None:
         if self.node_id < 0:
@@ -41,6 +45,10 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
             "transaction_state_log_replication_factor",
             "transaction_state_log_min_isr",
             "transaction_state_log_segment_bytes",
+            "share_state_topic_num_partitions",
+            "share_state_topic_replication_factor",
+            "share_state_topic_min_isr",
+            "share_state_topic_segment_bytes",
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
@@ -60,4 +68,8 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
             transaction_state_log_replication_factor=settings.integer("transaction.state.log.replication.factor"),
             transaction_state_log_min_isr=settings.integer("transaction.state.log.min.isr"),
             transaction_state_log_segment_bytes=settings.integer("transaction.state.log.segment.bytes"),
+            share_state_topic_num_partitions=settings.integer("share.coordinator.state.topic.num.partitions"),
+            share_state_topic_replication_factor=settings.integer("share.coordinator.state.topic.replication.factor"),
+            share_state_topic_min_isr=settings.integer("share.coordinator.state.topic.min.isr"),
+            share_state_topic_segment_bytes=settings.integer("share.coordinator.state.topic.segment.bytes"),
         )

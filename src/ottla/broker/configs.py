@@ -1,14 +1,16 @@
 """What settings hold for topics, brokers, groups and subscriptions to metrics, where they come from, and how they are
 changed."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, require
 from ottla.broker.config_entry import ConfigEntry, ConfigSource, ConfigSynonym
-from ottla.metadata.controller.config_alteration import ResourceAlteration
+from ottla.broker.delivery_rights import require_delivery
+from ottla.metadata.controller.config_alteration import AlterOperation, ResourceAlteration
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.controller.decision import Outcome
 from ottla.metadata.image.delta import MetadataDelta
@@ -25,12 +27,15 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
 from ottla.model.topic_name import validate_topic_name
+from ottla.model.unknown_topic import no_such_topic
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.broker_table import BROKER_SETTINGS
 from ottla.settings.client_metrics_table import CLIENT_METRICS_SETTINGS
-from ottla.settings.definition import SettingDefinition, UpdateMode, shortened
+from ottla.settings.definition import InvalidSettingError, SettingDefinition, UpdateMode, shortened
 from ottla.settings.group_settings import GroupSettings, group_settings
 from ottla.settings.group_table import GROUP_BOUNDS, GROUP_SETTINGS
+from ottla.settings.listener_overrides import PREFIX as LISTENER_PREFIX
+from ottla.settings.listener_overrides import definition_of, parse_override
 from ottla.settings.topic_settings import MIN_ISR, effective_topic_settings
 from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS
 
@@ -59,6 +64,7 @@ class ConfigService:
         "_groups_for",
         "_node_id",
         "_settings",
+        "check_settings",
     )
 
     def __init__(self, controller: Controller, settings: BrokerSettings, authorizer: Authorizer = ALLOW_ALL) -> None:
@@ -66,6 +72,8 @@ class ConfigService:
         self._authorizer = authorizer
         self._settings = settings
         self._node_id = settings.node_id
+        self.check_settings: Callable[[BrokerSettings], Awaitable[None]] | None = None
+        """Looks at settings of this broker before they are changed; raises InvalidSettingError for what cannot be."""
         # Entries by what the resource sets itself, for as long as nothing is set on brokers that was not set before.
         self._described: dict[tuple[ConfigResourceType, frozenset[tuple[str, str]]], ConfigEntries] = {}
         self._described_for: tuple[Mapping[str, str], ...] = ()
@@ -127,7 +135,7 @@ class ConfigService:
         require(self._authorizer, principal, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
         unknown = [number for number in types if number not in _RESOURCE_TYPES]
         if unknown:
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"there is no resource type {unknown[0]}")
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Unknown resource type {unknown[0]}")
         image = self._controller.image
         found: list[ConfigResource] = []
         if not types or ConfigResourceType.TOPIC in types:
@@ -157,7 +165,7 @@ class ConfigService:
         if resource.type == ConfigResourceType.TOPIC:
             validate_topic_name(resource.name)
             if image.topic(resource.name) is None:
-                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {resource.name}")
+                raise no_such_topic(resource.name)
             return self._entries(resource.type, image.config(resource))
         if resource.type == ConfigResourceType.BROKER:
             if resource == ALL_BROKERS:
@@ -165,7 +173,8 @@ class ConfigService:
             if resource.name != str(self._node_id):
                 raise ApiError(
                     ErrorCode.INVALID_REQUEST,
-                    f"this is broker {self._node_id}: it describes itself and all brokers, "
+                    f"Unexpected broker id, expected {self._node_id} or empty string: this broker describes itself and "
+                    "all brokers, "
                     f"not {shortened(resource.name)!r}",
                 )
             return self._entries(resource.type, {})
@@ -174,7 +183,9 @@ class ConfigService:
         if resource.type not in SETTINGS_OF_NAMES:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"resources of type {resource.type.name} have no settings here")
         if not resource.name:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"a resource of type {resource.type.name} needs a name")
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"a resource of type {resource.type.name}: its name must not be empty"
+            )
         return self._entries(resource.type, image.config(resource))
 
     async def alter(
@@ -195,6 +206,8 @@ class ConfigService:
                     self._loggers().alter(request.resource.name, request.alterations, validate_only=validate_only)
                     outcomes[request.resource] = None
                 else:
+                    require_delivery(self._authorizer, principal, request, self._controller.image)
+                    await self._check_own(request)
                     allowed.append(request)
             except ApiError as error:
                 outcomes[request.resource] = error
@@ -203,6 +216,23 @@ class ConfigService:
         except ApiError as error:
             return outcomes | {request.resource: error for request in allowed}
 
+    async def _check_own(self, request: ResourceAlteration) -> None:
+        """What only this broker can see: whether the files are good that its listeners are to have.
+
+        Raises InvalidSettingError.
+        """
+        of_listeners = [each for each in request.alterations if each.name.startswith(LISTENER_PREFIX)]
+        if request.resource != self._own_resource or not of_listeners or self.check_settings is None:
+            return
+        image = self._controller.image
+        own = dict(self._set_on_this_broker(image))
+        for each in of_listeners:
+            if each.operation == AlterOperation.DELETE or each.value is None:
+                own.pop(each.name, None)
+            else:
+                own[each.name] = each.value
+        await self.check_settings(self._settings.overlaid({**image.config(ALL_BROKERS), **own}))
+
     def _loggers(self) -> "BrokerLoggers":
         from ottla.broker.loggers import BrokerLoggers  # hardly anybody asks for them
 
@@ -210,8 +240,6 @@ class ConfigService:
 
     def _require(self, principal: Principal, operation: Operation, resource: ConfigResource) -> None:
         """Settings of a topic or group belong to it, all others to the cluster. Raises ApiError."""
-        if self._authorizer is ALLOW_ALL:
-            return
         if resource.type == ConfigResourceType.TOPIC:
             require(self._authorizer, principal, operation, ResourceType.TOPIC, resource.name)
         elif resource.type == ConfigResourceType.GROUP:
@@ -281,7 +309,9 @@ class ConfigService:
         return tuple(entries)
 
     def _broker_entries(self) -> ConfigEntries:
-        found = ((each, self._broker_synonyms([each.name])) for each in BROKER_SETTINGS.values())
+        image = self._controller.image
+        own = _overrides_in(self._settings.explicit, image.config(ALL_BROKERS), image.config(self._own_resource))
+        found = ((each, self._broker_synonyms(_names_of(each))) for each in (*BROKER_SETTINGS.values(), *own))
         return tuple(_entry(each, synonyms[0].value if synonyms else None, synonyms) for each, synonyms in found)
 
     def _broker_synonyms(self, names: Sequence[str]) -> tuple[ConfigSynonym, ...]:
@@ -291,7 +321,7 @@ class ConfigService:
             (ConfigSource.DYNAMIC_BROKER, self._set_on_this_broker(image).get),
             (ConfigSource.DYNAMIC_ALL_BROKERS, image.config(ALL_BROKERS).get),
             (ConfigSource.STATIC_BROKER, self._settings.explicit.get),
-            (ConfigSource.DEFAULT, lambda name: BROKER_SETTINGS[name].default),
+            (ConfigSource.DEFAULT, lambda name: BROKER_SETTINGS[name].default if name in BROKER_SETTINGS else None),
         )
         return tuple(
             ConfigSynonym(name, value, source)
@@ -309,9 +339,25 @@ class ConfigService:
                 present[definition.name],
                 (ConfigSynonym(definition.name, present[definition.name], ConfigSource.DYNAMIC_ALL_BROKERS),),
             )
-            for definition in BROKER_SETTINGS.values()
+            for definition in (*BROKER_SETTINGS.values(), *_overrides_in(present))
             if definition.name in present
         )
+
+
+def _overrides_in(*settings: Mapping[str, str]) -> list[SettingDefinition]:
+    """What is set for single listeners, sorted by name."""
+    names = {name for each in settings for name in each if name.startswith(LISTENER_PREFIX)}
+    found = []
+    for name in sorted(names):
+        with suppress(InvalidSettingError):  # another release may have let it be set
+            found.append(definition_of(name, BROKER_SETTINGS))
+    return [each for each in found if each is not None]
+
+
+def _names_of(definition: SettingDefinition) -> list[str]:
+    """Under which names a setting of brokers may have its value, the first before all others."""
+    override = parse_override(definition.name)
+    return [definition.name] if override is None else [definition.name, override.setting]
 
 
 def _are_the_same(first: Sequence[object], second: Sequence[object]) -> bool:
@@ -335,6 +381,8 @@ def _client_metrics_entries(own: Mapping[str, str]) -> ConfigEntries:
 def _entry(definition: SettingDefinition, value: str | None, synonyms: tuple[ConfigSynonym, ...]) -> ConfigEntry:
     if definition.is_secret:
         value, synonyms = None, tuple(replace(each, value=None) for each in synonyms)
+    elif value is not None:
+        value = definition.shown(value)
     return ConfigEntry(
         name=definition.name,
         value=value,

@@ -2,28 +2,36 @@
 
 from collections.abc import Callable
 
-from ottla.broker.access import Authorizer, Operation, ResourceType, require
+from ottla.broker.access import Authorizer, Operation, ResourceType, require, require_broker
 from ottla.broker.topics import TopicService
 from ottla.metadata.image.image import TopicImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
-from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 
 
 class CoordinatorLookup:
     """Finds coordinators by the partitions they keep their state in. Belongs to the event loop."""
 
-    __slots__ = ("_authorizer", "_partition_of_group", "_partition_of_transactional_id", "_topics")
+    __slots__ = (
+        "_authorizer",
+        "_partition_of_group",
+        "_partition_of_share_key",
+        "_partition_of_transactional_id",
+        "_topics",
+    )
 
     def __init__(
         self,
         topics: TopicService,
         partition_of_group: Callable[[str], int],
         partition_of_transactional_id: Callable[[str], int],
+        partition_of_share_key: Callable[[str], int],
         authorizer: Authorizer,
     ) -> None:
-        """The functions say which partition of their topic the state of a group, or of an id, is kept in."""
+        """The functions say which partition of their topic the state of a group, an id, or a share partition is in."""
+        self._partition_of_share_key = partition_of_share_key
         self._topics = topics
         self._partition_of_group = partition_of_group
         self._partition_of_transactional_id = partition_of_transactional_id
@@ -39,6 +47,21 @@ class CoordinatorLookup:
     async def transactions_topic(self) -> TopicImage:
         """The same of transactions."""
         return await self._ensure(TRANSACTION_STATE_TOPIC)
+
+    async def share_states_topic(self) -> TopicImage:
+        """The same of share partitions."""
+        return await self._ensure(SHARE_GROUP_STATE_TOPIC)
+
+    def of_share_partition(self, principal: Principal, topic: TopicImage, key: str) -> int:
+        """The broker that coordinates a share partition, by its partition of `share_states_topic`.
+
+        Raises ApiError CLUSTER_AUTHORIZATION_FAILED: only brokers ask. INVALID_REQUEST for a key of another form.
+        """
+        if key.count(":") < 2:
+            message = "the key of the coordinator of a share partition is GROUP:TOPIC_ID:PARTITION"
+            raise ApiError(ErrorCode.INVALID_REQUEST, message)
+        require_broker(principal)
+        return topic.partitions[self._partition_of_share_key(key)].leader
 
     async def _ensure(self, name: str) -> TopicImage:
         try:

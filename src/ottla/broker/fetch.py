@@ -68,6 +68,8 @@ class FetchTarget(Struct):
     """Where the log of a follower begins."""
     is_noted: bool = False
     """Whether the leader knows of what a follower says with it: that it has everything below the offset."""
+    rules_version: int = 0
+    """The version of the access rules that it was looked up by."""
 
 
 class DivergingEpoch(Struct, frozen=True):
@@ -146,7 +148,7 @@ def _read_all(targets: Sequence[FetchTarget], limits: FetchLimits) -> tuple[list
 def _read(target: FetchTarget, limits: FetchLimits, left: int, *, must_progress: bool) -> PartitionRead:
     """Read one target; remembers in it that there was nothing."""
     if limits.replica is not None:
-        return limits.replica.read(target, left, must_progress=must_progress)
+        return limits.replica.read(target, left, taken=limits.max_bytes - left, must_progress=must_progress)
     partition = target.partition
     target.nothing = None
     if partition is None or target.error is not ErrorCode.NONE:
@@ -341,21 +343,24 @@ class FetchService:
         purgatory: Purgatory,
         max_bytes: int,
         authorizer: Authorizer = ALLOW_ALL,
+        *,
+        follower_quota: "ReplicationQuota | None" = None,
+        selector: "RackAwareSelector | None" = None,
     ) -> None:
         """`max_bytes` is the largest answer, whatever the reader allows (`fetch.max.bytes`)."""
         self._replicas = replicas
         self._purgatory = purgatory
         self._max_bytes = max_bytes
         self._authorizer = authorizer
-        self.follower_quota: ReplicationQuota | None = None
+        self.follower_quota = follower_quota
         """What followers of throttled partitions may be given; None for a broker without followers."""
-        self.selector: RackAwareSelector | None = None
+        self.selector = selector
         """Sends consumers to replicas in their rack (`replica.selector.class`); None when all read from leaders."""
 
     @property
-    def has_rules(self) -> bool:
-        """Whether a target is to be looked up for every fetch: what its reader may read can change."""
-        return self._authorizer is not ALLOW_ALL
+    def rules_version(self) -> int:
+        """A target that was looked up at another version is looked up again: what its reader may read has changed."""
+        return self._authorizer.version
 
     def limits(
         self,
@@ -384,25 +389,26 @@ class FetchService:
         """
         try:
             if isinstance(topic, str):
-                if self.has_rules:
-                    require(self._authorizer, principal, Operation.READ, ResourceType.TOPIC, topic)
+                require(self._authorizer, principal, Operation.READ, ResourceType.TOPIC, topic)
                 target.partition = self._replicas.get(topic, index)
             else:
                 partition = self._replicas.get_by_id(topic, index)
-                if self.has_rules:
-                    name = partition.topic_partition.topic
-                    require(self._authorizer, principal, Operation.READ, ResourceType.TOPIC, name)
+                name = partition.topic_partition.topic
+                require(self._authorizer, principal, Operation.READ, ResourceType.TOPIC, name)
                 target.partition = partition
         except ApiError as error:
             target.error = error.code
 
     def look_up_key(self, principal: Principal, key: PartitionKey, target: FetchTarget) -> None:
         """As `look_up`, by the key that a partition is found by."""
-        if not self.has_rules:
-            target.partition = self._replicas.by_key.get(key)
-        if target.partition is None:
-            topic, index = key
-            self.look_up(principal, topic if isinstance(topic, str) else UUID(bytes=topic), index, target)
+        partition = self._replicas.by_key.get(key)
+        if partition is not None and self._authorizer.allows(
+            principal, Operation.READ, ResourceType.TOPIC, partition.topic_partition.topic
+        ):
+            target.partition = partition
+            return
+        topic, index = key
+        self.look_up(principal, topic if isinstance(topic, str) else UUID(bytes=topic), index, target)
 
     def fetch(
         self, targets: Sequence[FetchTarget], limits: FetchLimits, on_fetched: OnFetched

@@ -43,9 +43,17 @@ class GroupService:
     GROUP_AUTHORIZATION_FAILED for who may not.
     """
 
-    __slots__ = ("_authorizer", "_coordinator", "_rng")
+    __slots__ = ("_authorizer", "_coordinator", "_delete_share_group", "_rng")
 
-    def __init__(self, coordinator: GroupCoordinator, authorizer: Authorizer, rng: Rng) -> None:
+    def __init__(
+        self,
+        coordinator: GroupCoordinator,
+        authorizer: Authorizer,
+        rng: Rng,
+        delete_share_group: Callable[[Principal, str, Waiter], None] | None = None,
+    ) -> None:
+        """`delete_share_group` deletes a share group with its delivery states; None where there are no such groups."""
+        self._delete_share_group = delete_share_group
         self._coordinator = coordinator
         self._authorizer = authorizer
         self._rng = rng
@@ -118,8 +126,12 @@ class GroupService:
             self._coordinator.describe(group_id, waiter)
 
     def delete(self, principal: Principal, group_id: str, waiter: Waiter) -> None:
-        """Delete an empty group with its offsets."""
-        if self._may(principal, Operation.DELETE, group_id, waiter, DeleteGroupAnswer):
+        """Delete an empty group with its offsets; of a share group the delivery states go first."""
+        if not self._may(principal, Operation.DELETE, group_id, waiter, DeleteGroupAnswer):
+            return
+        if self._delete_share_group is not None and self._coordinator.is_share_group(group_id):
+            self._delete_share_group(principal, group_id, waiter)
+        else:
             self._coordinator.delete(group_id, waiter)
 
     async def list_groups(

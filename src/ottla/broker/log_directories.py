@@ -1,6 +1,7 @@
 """What lies in the data directories, for those who watch disks, and moving it between them (KIP-113, KIP-827)."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 from msgspec import Struct
@@ -10,10 +11,12 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
 from ottla.model.topic_partition import TopicPartition
+from ottla.model.unknown_topic import no_such_partition
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.turns import in_turns
 from ottla.storage.directory_logs import DirectoryLogs
 from ottla.storage.file_names import may_have_future
+from ottla.storage.log_directory import failure_text
 from ottla.storage.log_manager import LogManager
 from ottla.storage.log_moves import LogMove
 
@@ -39,6 +42,14 @@ class LogDirectoryDescription(Struct, frozen=True):
     usable_bytes: int = UNKNOWN_BYTES
 
 
+class DirectoryTrouble(Struct, frozen=True):
+    """Why a directory, or replicas whose directory this broker does not have, are offline."""
+
+    path: str
+    """Empty for a directory that is not one of `log.dirs`."""
+    message: str
+
+
 class LogDirectoryService:
     """Belongs to the event loop."""
 
@@ -60,6 +71,18 @@ class LogDirectoryService:
         require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.CLUSTER)
         moves = self._logs.moves.all()
         return await asyncio.gather(*(_describe(directory, moves, wanted) for directory in self._logs.directories))
+
+    def troubles(self, principal: Principal) -> list[DirectoryTrouble]:
+        """What is offline, and why; empty when all is served. Raises ApiError CLUSTER_AUTHORIZATION_FAILED."""
+        require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.CLUSTER)
+        directories = [
+            DirectoryTrouble(each.path, failure_text(failure))
+            for each in self._logs.directories
+            if (failure := each.failure) is not None
+        ]
+        offline = Counter(self._replicas.offline.values())
+        replicas = [DirectoryTrouble("", f"{count} replicas are offline: {why}") for why, count in offline.items()]
+        return directories + replicas
 
     async def alter(self, principal: Principal, wanted: Sequence[tuple[TopicPartition, str]]) -> list[ApiError | None]:
         """Begin to move logs to the directories with these paths; None, or why nothing was begun, for each.
@@ -102,7 +125,7 @@ class LogDirectoryService:
         if log is None or source is None:
             self._logs.prefer(name, target)
             if not self._replicas.is_known(name):
-                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}")
+                raise no_such_partition(name.topic, name.partition)
             raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE, f"this broker has no replica of {name}")
         if source is not target and self._logs.moves.find(name) is None:
             error = await self._logs.moves.start(log, source, target).begun

@@ -62,7 +62,8 @@ class BrokerLoggers:
         if broker != str(self._node_id):
             raise ApiError(
                 ErrorCode.INVALID_REQUEST,
-                f"this is broker {self._node_id}: it knows its own loggers, not those of {shortened(broker)!r}",
+                f"Unexpected broker id, expected {self._node_id} but received {shortened(broker)!r}: each knows its "
+                "own loggers",
             )
 
 
@@ -91,15 +92,21 @@ def _name_of(level: int) -> str:
 
 def _level_of(asked: Alteration) -> int:
     if asked.name not in _names():
-        raise ApiError(ErrorCode.INVALID_CONFIG, f"there is no logger {shortened(asked.name)!r}")
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG, f"Logger {shortened(asked.name)} does not exist; the root logger is {ROOT}"
+        )
     if asked.operation is AlterOperation.DELETE:
         if asked.name == ROOT:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{ROOT} is above all loggers: its level is set, not deleted")
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"Removing the log level of the root logger is not allowed: {ROOT}"
+            )
         return logging.NOTSET
     if asked.operation is not AlterOperation.SET:
         raise ApiError(ErrorCode.INVALID_REQUEST, "a level is set or deleted")
     level = LEVELS.get((asked.value or "").upper())
     if level is None:
         said = shortened(asked.value or "")
-        raise ApiError(ErrorCode.INVALID_CONFIG, f"{said!r} is no level; there are {', '.join(LEVELS)}")
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG, f"{said!r} is not a supported log level; there are {', '.join(LEVELS)}"
+        )
     return level

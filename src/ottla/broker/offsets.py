@@ -70,8 +70,7 @@ class OffsetService:
         Raises ApiError TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
         FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
         """
-        if self._authorizer is not ALLOW_ALL:
-            require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.TOPIC, topic)
+        require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.TOPIC, topic)
         partition = self._replicas.get(topic, index)
         partition.require_leader_epoch(current_leader_epoch)
         return partition

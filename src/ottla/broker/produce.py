@@ -48,7 +48,7 @@ class PartitionWrite(NamedTuple):
 
 
 class SingleProduction(Protocol):
-    """A produce request to one partition on its way, which most are. The door that it came by makes it."""
+    """A produce request to one partition on its way, which most are. The gateway that it came by makes it."""
 
     is_over: bool
     """Whether the producer has its answer."""
@@ -73,7 +73,7 @@ def _ignore(acks: list[AppendAck]) -> None:
     del acks
 
 
-def _patience_ms(partition: Partition, timeout_ms: int) -> int:
+def _ack_timeout_ms(partition: Partition, timeout_ms: int) -> int:
     """How long a producer that asks for `timeout_ms` waits for a partition.
 
     Its time is for the other replicas: what only this broker writes, Kafka writes before it looks at the time. So the
@@ -150,10 +150,7 @@ class ProduceService:
             production.decide(AppendAck.refused(error))
             return
         partition.role.append(records, acks=acks, on_ack=production.decide, on_buffer_free=on_buffer_free)
-        if acks == ACKS_ALL and not production.is_over:
-            patience_ms = _patience_ms(partition, timeout_ms)
-            if patience_ms != _NO_END:
-                self._deadlines.add(production, patience_ms)
+        self._expire_later(production, acks, _ack_timeout_ms(partition, timeout_ms))
 
     def produce_run(
         self, production: SingleProduction, principal: Principal, run: ProduceRun, on_buffer_free: Callable[[], None]
@@ -169,10 +166,7 @@ class ProduceService:
             return False
         if not partition.role.append_run(run, on_ack=production.decide, on_buffer_free=on_buffer_free):
             return False
-        if run.acks == ACKS_ALL:
-            patience_ms = _patience_ms(partition, run.timeout_ms)
-            if patience_ms != _NO_END:
-                self._deadlines.add(production, patience_ms)
+        self._expire_later(production, run.acks, _ack_timeout_ms(partition, run.timeout_ms))
         return True
 
     def write_run(self, principal: Principal, run: ProduceRun) -> LogAppendInfo | None:
@@ -214,7 +208,7 @@ class ProduceService:
                 production.decide(index, AppendAck.refused(error))
                 continue
             assert write.records is not None
-            patience_ms = min(patience_ms, _patience_ms(partition, timeout_ms))
+            patience_ms = min(patience_ms, _ack_timeout_ms(partition, timeout_ms))
             on_ack = partial(production.decide, index)
             if append is None:
                 partition.role.append(write.records, acks=acks, on_ack=on_ack, on_buffer_free=on_buffer_free)
@@ -222,7 +216,12 @@ class ProduceService:
                 append(partition, write.records, acks, on_ack, on_buffer_free)
         if not writes:
             on_produced([])
-        elif acks == ACKS_ALL and patience_ms != _NO_END and not production.is_over:
+        else:
+            self._expire_later(production, acks, patience_ms)
+
+    def _expire_later(self, production: SingleProduction | Production, acks: int, patience_ms: int) -> None:
+        """Answer a producer that waits for replicas when its time is up."""
+        if acks == ACKS_ALL and patience_ms != _NO_END and not production.is_over:
             self._deadlines.add(production, patience_ms)
 
     def _find(self, principal: Principal, write: PartitionWrite, acks: int) -> Partition:
@@ -231,7 +230,9 @@ class ProduceService:
         if refusal is not None:
             raise ApiError(refusal.error, refusal.message or "")
         if acks not in _ACKS:
-            raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be 0, 1 or -1, not {acks}")
+            raise ApiError(
+                ErrorCode.INVALID_REQUIRED_ACKS, f"invalid value for required acks: it must be 0, 1 or -1, not {acks}"
+            )
         if not records:
             raise ApiError(ErrorCode.INVALID_RECORD, "a partition was named without records for it")
         return self._writable(principal, (topic if isinstance(topic, str) else topic.bytes, index))
@@ -240,14 +241,11 @@ class ProduceService:
         """The partition, if the principal may write to it. Raises ApiError."""
         topic, index = key
         if isinstance(topic, str):
-            if self._authorizer is not ALLOW_ALL:
-                require(self._authorizer, principal, Operation.WRITE, ResourceType.TOPIC, topic)
+            require(self._authorizer, principal, Operation.WRITE, ResourceType.TOPIC, topic)
             partition = self._replicas.by_key.get(key) or self._replicas.get(topic, index)
         else:
             partition = self._replicas.by_key.get(key) or self._replicas.get_by_id(UUID(bytes=topic), index)
-            if self._authorizer is not ALLOW_ALL:
-                name = partition.topic_partition.topic
-                require(self._authorizer, principal, Operation.WRITE, ResourceType.TOPIC, name)
+            require(self._authorizer, principal, Operation.WRITE, ResourceType.TOPIC, partition.topic_partition.topic)
         if partition.topic_partition.topic in INTERNAL_TOPICS:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "only coordinators write to internal topics")
         return partition

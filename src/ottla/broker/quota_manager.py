@@ -1,7 +1,7 @@
 """Client quotas: how much a client may move, how long it may keep the broker busy, how fast it may change metadata.
 
 Who is over a quota is served all the same, told for how long to be quiet, and not read from until then (KIP-124, 219);
-only changes of the metadata are refused (KIP-599). Here it is decided for how long; who keeps it is the door.
+only changes of the metadata are refused (KIP-599). Here it is decided for how long; the gateway keeps it.
 
     record what was done --> rate over the last windows --> above the bound of the client? --> by so many milliseconds
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Generic, TypeVar
 
-from ottla.broker.quota_limits import ClientQuotas, Limit, QuotaLimits, Sharer
+from ottla.broker.quota_limits import FOUND_MAX, ClientQuotas, Limit, QuotaLimits, Sharer
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
@@ -72,7 +72,7 @@ class _Measures(Generic[M]):
 class ClientQuotaManager:
     """The quotas of a broker's clients. Belongs to the event loop; answers from memory."""
 
-    __slots__ = ("_changes", "_clock", "_consumed", "_produced", "_time", "_windows")
+    __slots__ = ("_bound", "_changes", "_clock", "_consumed", "_produced", "_time", "_windows")
 
     def __init__(self, clock: Clock, windows: Windows, change_windows: Windows, clients_max: int) -> None:
         """`change_windows` are those of changes of the metadata (`controller.quota.window.*`)."""
@@ -87,6 +87,7 @@ class ClientQuotaManager:
         self._consumed = _Measures(none, rate, clients_max)
         self._time = _Measures(none, rate, clients_max)
         self._changes = _Measures(none, lambda: TokenBucket(change_windows), clients_max)
+        self._bound: dict[tuple[str, str], bool] = {}
 
     def configure(self, quotas: ClientQuotas) -> None:
         """Have these quotas hold. What was done so far counts on."""
@@ -94,11 +95,23 @@ class ClientQuotaManager:
         self._consumed.limits = QuotaLimits(quotas, QuotaKey.CONSUMER_BYTE_RATE)
         self._time.limits = QuotaLimits(quotas, QuotaKey.REQUEST_PERCENTAGE)
         self._changes.limits = QuotaLimits(quotas, QuotaKey.CONTROLLER_MUTATION_RATE)
+        self._bound.clear()
 
     @property
     def has_limits(self) -> bool:
         """Whether anybody is bound to anything; while nobody is, nothing needs to be asked."""
         return any(each.limits for each in (self._produced, self._consumed, self._time, self._changes))
+
+    def binds(self, principal: Principal, client_id: str | None) -> bool:
+        """Whether a quota applies to this client. If none does, none of its requests needs to be counted."""
+        client = principal.name, _name(client_id)
+        found = self._bound.get(client)
+        if found is None:
+            if len(self._bound) >= FOUND_MAX:
+                self._bound.clear()
+            every = (self._produced, self._consumed, self._time, self._changes)
+            found = self._bound[client] = any(each.limits.find(*client) is not None for each in every)
+        return found
 
     def produced(self, principal: Principal, client_id: str | None, size_bytes: int) -> int:
         """Count a produce request of that size; for how many milliseconds the client is to be quiet."""
@@ -217,7 +230,8 @@ class _BoundedMutations(MutationQuota):
                 self._throttle_ms = debt_ms
                 raise ApiError(
                     ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-                    f"the quota of {self._rate:g} partitions a second is used up for {debt_ms} ms",
+                    f"The throttling quota has been exceeded: {self._rate:g} partitions a second are used up for "
+                    f"{debt_ms} ms",
                 )
         self._bucket.take(partitions, self._rate, now_ms)
         if not self._is_strict:

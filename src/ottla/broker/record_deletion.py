@@ -76,7 +76,9 @@ class RecordDeletion:
         try:
             await self._write_log_starts(TopicPartition(each.topic, each.partition) for each in wanted)
         except OSError as error:
-            logger.error("the log starts could not be written, records that were to be deleted may return: %s", error)
+            logger.error(
+                "could not write the log start offsets; deleted records may come back after a restart: %s", error
+            )
             failure = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log starts could not be written: {error}")
             return [outcome if isinstance(outcome, ApiError) else failure for outcome in outcomes]
         return await self._followed(wanted, outcomes, timeout_ms)

@@ -70,7 +70,7 @@ class ReplicaLogEnds:
         try:
             answer = await self._channels.request(broker_id, request, ListOffsetsResponse, timeout_ms=TIMEOUT_MS)
         except ClientError as error:
-            logger.info("broker %d does not say how its logs end: %s", broker_id, error)
+            logger.info("broker %d does not report its log end offsets: %s", broker_id, error)
             return {}
         return {
             TopicPartition(topic.name, each.partition_index): (each.leader_epoch, each.offset)
@@ -85,5 +85,5 @@ class ReplicaLogEnds:
             try:
                 ends[name] = self._offsets.log_end(*name)
             except ApiError as error:
-                logger.info("%s has no end here: %s", name, error)
+                logger.info("%s has no log end offset on this broker: %s", name, error)
         return ends

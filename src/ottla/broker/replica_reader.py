@@ -14,6 +14,7 @@ from ottla.replication.isr_manager import followers_key
 from ottla.replication.leader import Leader
 from ottla.replication.replication_quota import ReplicationQuota
 from ottla.replication.truncation import diverging_epoch
+from ottla.settings.value import LONG_MAX
 
 if TYPE_CHECKING:
     from ottla.replication.partition import Partition
@@ -46,8 +47,11 @@ class ReplicaReader:
             and target.offset >= partition.log.log_start_offset
         )
 
-    def read(self, target: FetchTarget, left: int, *, must_progress: bool) -> PartitionRead:
-        """Read one target, within `left` bytes; remembers in it that there was nothing."""
+    def read(self, target: FetchTarget, left: int, *, taken: int, must_progress: bool) -> PartitionRead:
+        """Read one target, within `left` bytes; remembers in it that there was nothing.
+
+        `taken` is what other targets of the same answer have, which is charged with the answer.
+        """
         partition = target.partition
         target.nothing = None
         if partition is None or target.error is not _NONE:
@@ -86,22 +90,25 @@ class ReplicaReader:
             if diverging is not None:
                 return read
             max_bytes = min(left, target.max_bytes)
+            allowed = self._allowed_bytes(partition) - taken if partition.throttles_followers else max_bytes
             if offset >= written_end:
                 target.nothing = read
-            elif partition.throttles_followers and self._must_wait(partition):
+            elif allowed <= 0:
                 pass  # it is looked at again when the follower asks the next time
             elif max_bytes > 0 or must_progress:
-                read.records = log.read(offset, max_bytes, max_offset=written_end, min_one_batch=must_progress)
+                read.records = log.read(
+                    offset, min(max_bytes, allowed), max_offset=written_end, min_one_batch=must_progress
+                )
                 read.total_bytes = read.records.total_bytes
                 read.available_bytes = read.total_bytes + read.records.left_out_bytes
         except ApiError as error:
             return PartitionRead(error.code)
         return read
 
-    def _must_wait(self, partition: "Partition") -> bool:
+    def _allowed_bytes(self, partition: "Partition") -> int:
         role = partition.role
         is_in_sync = isinstance(role, Leader) and role.is_in_sync(self.broker_id)
-        return self._quota is not None and not is_in_sync and self._quota.wait_ms > 0
+        return LONG_MAX if self._quota is None or is_in_sync else self._quota.left_bytes
 
     def charge(self, targets: Sequence[FetchTarget], reads: Sequence[PartitionRead]) -> None:
         """The follower is given this."""

@@ -1,4 +1,4 @@
-"""What a broker can do about topics, whoever asks: the services that every door calls.
+"""What a broker can do about topics, whoever asks: the services that every gateway calls.
 
 They resolve names and ids, ask whether the principal may, and act. Where an answer has an error of its own for each
 topic, refusals are outcomes; what concerns the whole request is raised.
@@ -10,6 +10,7 @@ from uuid import UUID
 
 from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, allowed_operations, require
 from ottla.broker.config import BrokerConfig
+from ottla.broker.delivery_rights import require_delivery_of_new
 from ottla.broker.internal_topics import new_internal_topic
 from ottla.broker.quota_manager import NO_MUTATION_QUOTA, MutationQuota
 from ottla.metadata.controller.controller import Controller
@@ -18,10 +19,12 @@ from ottla.metadata.controller.partition_growth import NewPartitions
 from ottla.metadata.controller.topic_creation import CreatedTopic, NewTopic
 from ottla.metadata.image.image import MetadataImage, TopicImage
 from ottla.model.error_code import ErrorCode
+from ottla.model.error_texts import ERROR_TEXTS
 from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
 from ottla.model.topic_name import is_internal_topic, validate_topic_name
 from ottla.model.topic_partition import TopicPartition
+from ottla.model.unknown_topic import no_such_topic, no_such_topic_id
 
 if TYPE_CHECKING:
     from ottla.metadata.controller.leader_election import ElectionOutcomes, ElectionType
@@ -77,12 +80,12 @@ class TopicService:
         UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, and UNKNOWN_TOPIC_ID, also for an id whose topic the
         principal may not describe.
         """
-        image, is_open = self._controller.image, self._authorizer is ALLOW_ALL
+        image = self._controller.image
         by_name, by_id = image.topics_by_name, image.topics_by_id
         outcomes: list[Outcome[TopicImage]] = []
         for each in wanted:
             topic = by_name.get(each) if isinstance(each, str) else by_id.get(each)
-            if topic is not None and (is_open or self._may(principal, Operation.DESCRIBE, topic.name)):
+            if topic is not None and self._may(principal, Operation.DESCRIBE, topic.name):
                 outcomes.append(topic)
             else:
                 outcomes.append(self._not_found(principal, each))
@@ -90,7 +93,7 @@ class TopicService:
 
     def _not_found(self, principal: Principal, wanted: str | UUID) -> ApiError:
         if isinstance(wanted, UUID):
-            return ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {wanted}")
+            return no_such_topic_id(wanted)
         try:
             validate_topic_name(wanted)
             require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.TOPIC, wanted)
@@ -101,8 +104,6 @@ class TopicService:
     def described(self, principal: Principal) -> list[TopicImage]:
         """Every topic the principal may describe, sorted by name."""
         topics = self._controller.image.topics()
-        if self._authorizer is ALLOW_ALL:
-            return list(topics)
         return [topic for topic in topics if self._may(principal, Operation.DESCRIBE, topic.name)]
 
     def operations(self, principal: Principal, topic: str) -> tuple[Operation, ...]:
@@ -119,6 +120,7 @@ class TopicService:
     ) -> dict[str, Outcome[CreatedTopic]]:
         """Create topics; the outcome of each by its name."""
         refused = self._refused_creations(principal, (topic.name for topic in topics))
+        refused = self._refused_deliveries(principal, topics) | refused
         taken = _taken(quota, {each.name: self._controller.partitions_of(each) for each in topics}, refused)
 
         async def act(allowed: Sequence[NewTopic]) -> dict[str, Outcome[CreatedTopic]]:
@@ -215,6 +217,10 @@ class TopicService:
                 refused[name] = _unknown(name)
         outcomes = await _by_name(names, lambda name: name, refused, self._create_with_defaults)
         _give_back(quota, taken, outcomes)
+        for name, outcome in outcomes.items():
+            if isinstance(outcome, ApiError) and outcome.code is ErrorCode.REQUEST_TIMED_OUT:
+                # As in Kafka: the topic may be there soon, and clients ask again.
+                outcomes[name] = ApiError(ErrorCode.LEADER_NOT_AVAILABLE, outcome.message)
         return outcomes
 
     async def ensure_internal(self, name: str) -> TopicImage:
@@ -227,6 +233,23 @@ class TopicService:
         if isinstance(outcome, ApiError):
             raise outcome
         return outcome
+
+    async def ensure(self, topic: NewTopic) -> TopicImage:
+        """A topic that the broker needs for what somebody was allowed to do, created now if it is not there.
+
+        Raises ApiError.
+        """
+        found = self.image.topic(topic.name)
+        if found is not None:
+            return found
+        self._require_writable()
+        outcome = (await self._creator.create_topics([topic]))[topic.name]
+        if isinstance(outcome, ApiError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise outcome
+        found = self.image.topic(topic.name)
+        if found is None:
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {topic.name} is about to be there")
+        return found
 
     async def _create_with_defaults(self, names: Sequence[str]) -> dict[str, Outcome[TopicImage]]:
         outcomes: dict[str, Outcome[TopicImage]] = {}
@@ -261,7 +284,7 @@ class TopicService:
         return None
 
     def _may(self, principal: Principal, operation: Operation, topic: str) -> bool:
-        return self._authorizer is ALLOW_ALL or self._authorizer.allows(principal, operation, ResourceType.TOPIC, topic)
+        return self._authorizer.allows(principal, operation, ResourceType.TOPIC, topic)
 
     def _refused(self, principal: Principal, operation: Operation, names: Iterable[str]) -> dict[str, ApiError]:
         """The topics to which the principal may not do it, each with the reason."""
@@ -281,8 +304,19 @@ class TopicService:
             return self._refused(principal, Operation.CREATE, names)
         return {}
 
+    def _refused_deliveries(self, principal: Principal, topics: Iterable[NewTopic]) -> dict[str, ApiError]:
+        refused: dict[str, ApiError] = {}
+        for topic in topics:
+            try:
+                require_delivery_of_new(self._authorizer, principal, topic)
+            except ApiError as error:
+                refused[topic.name] = error
+        return refused
+
     def _refused_deletion(self, principal: Principal, wanted: str | UUID) -> ApiError | None:
-        """A topic that is not there is left to the controller to refuse."""
+        """A topic that is not there is left to the controller to refuse, by name only for who might see that. By an id
+        nobody learns the name of a topic that it may not see.
+        """
         name = wanted
         if isinstance(wanted, UUID):
             topic = self.image.topic_by_id(wanted)
@@ -290,6 +324,12 @@ class TopicService:
                 return None
             name = topic.name
         assert isinstance(name, str)
+        may_see = self._authorizer.allows(principal, Operation.DESCRIBE, ResourceType.TOPIC, name)
+        if isinstance(wanted, UUID) and not may_see:
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return ApiError(code, ERROR_TEXTS[code])
+        if may_see and self.image.topic(name) is None:
+            return None
         return self._refused(principal, Operation.DELETE, [name]).get(name)
 
 
@@ -347,4 +387,4 @@ def _is_legal(name: str) -> bool:
 
 
 def _unknown(name: str) -> ApiError:
-    return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+    return no_such_topic(name)

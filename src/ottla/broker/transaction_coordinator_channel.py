@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 from ottla.broker.transaction_gate import ANSWER_MS_MAX
 from ottla.broker.transactions import OnErrors, TransactionService
 from ottla.client.errors import ClientError, error_code
-from ottla.coordination.environment import Defer
 from ottla.metadata.image.image import NO_LEADER, MetadataImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_name import TRANSACTION_STATE_TOPIC
@@ -25,6 +24,7 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from ottla.runtime.environment import Defer
 from ottla.runtime.tasks import Tasks
 
 logger = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class TransactionCoordinatorChannel:
             try:
                 question.waiter(errors)
             except Exception:
-                logger.exception("who asked about %r failed to go on", question.transactional_id)
+                logger.exception("a request that waited for the verification of %r failed", question.transactional_id)
 
     async def _errors(
         self, coordinator_id: int, questions: Sequence[_Question]

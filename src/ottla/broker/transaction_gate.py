@@ -22,13 +22,13 @@ from typing import Final, NamedTuple, Protocol, Self
 
 from msgspec import Struct
 
-from ottla.coordination.environment import Defer
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 from ottla.replication.partition import Partition
 from ottla.replication.transaction_verification import OPEN, UNVERIFIED, Verification
 from ottla.runtime.clock import Clock
 from ottla.runtime.deadlines import Deadlines
+from ottla.runtime.environment import Defer
 from ottla.runtime.timer import Timer
 from ottla.settings.broker_settings import BrokerSettings
 
@@ -221,7 +221,7 @@ class TransactionGate:
         partition in the order they came, and at once when nothing is to be asked. `sequence` is -1 without.
         """
         if not partition.is_leader:
-            on_entered(Entry(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker does not lead the partition"))
+            on_entered(Entry(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker is not the leader of the partition"))
             return
         adds_partition = support is TransactionSupport.ADDS_PARTITION
         if not adds_partition and not self.config.verifies:
@@ -301,7 +301,7 @@ class TransactionGate:
                     waiter=partial(self._on_answer, questions),
                 )
             except Exception:
-                logger.exception("the coordinator of %r could not be asked", transactional_id)
+                logger.exception("could not ask the coordinator of %r", transactional_id)
                 self._on_answer(questions, {})
 
     def _on_answer(self, questions: Sequence[_Question], errors: Mapping[TopicPartition, ErrorCode]) -> None:
@@ -344,7 +344,7 @@ class TransactionGate:
             try:
                 on_entered(Entry(guard=verification) if error is ErrorCode.NONE else _refusal(error, support))
             except Exception:
-                logger.exception("a batch could not be appended once its transaction was verified")
+                logger.exception("could not append a batch after its transaction was verified")
 
 
 def _forget(partition: Partition, producer_id: int, verification: Verification) -> None:

@@ -106,7 +106,7 @@ class TransactionMarkerChannel:
                     try:
                         each.on_written(errors)
                     except Exception:
-                        logger.exception("a coordinator could not act on what became of its markers")
+                        logger.exception("a coordinator failed on the result of its transaction markers")
         finally:
             self._lanes_taken[leader].discard(lane)
 
@@ -122,7 +122,7 @@ class TransactionMarkerChannel:
             return [dict.fromkeys(each.partitions, ErrorCode.NETWORK_EXCEPTION) for each in sent]
         results = answer.markers
         if [each.producer_id for each in results] != [each.marker.producer_id for each in sent]:
-            logger.warning("broker %d answered other markers than it was sent", leader)
+            logger.warning("the response of broker %d does not match the transaction markers sent to it", leader)
             return [dict.fromkeys(each.partitions, ErrorCode.UNKNOWN_SERVER_ERROR) for each in sent]
         return [_errors_of(result, each.partitions) for result, each in zip(results, sent, strict=True)]
 

@@ -6,8 +6,9 @@ In the topic of committed offsets the coordinator of the group writes the marker
 committed in the transaction hold or are void.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from ottla.broker.access import ALLOW_ALL, CLUSTER_NAME, Authorizer, Operation, ResourceType, require, require_broker
@@ -62,12 +63,18 @@ class _MarkerWrite:
 class TransactionMarkers:
     """Belongs to the event loop; its methods never block."""
 
-    def __init__(self, replicas: ReplicaManager, deadlines: Deadlines, authorizer: Authorizer = ALLOW_ALL) -> None:
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        deadlines: Deadlines,
+        authorizer: Authorizer = ALLOW_ALL,
+        completers: Mapping[str, Completer] = MappingProxyType({}),
+    ) -> None:
+        """`completers` end transactions in the topics of coordinators, by the topic."""
         self._replicas = replicas
         self._deadlines = deadlines
         self._authorizer = authorizer
-        self.completers: dict[str, Completer] = {}
-        """Who ends transactions in the topics of coordinators, by the topic."""
+        self._completers = completers
 
     def authorize(self, principal: Principal, *, commits: bool) -> None:
         """Check that somebody may end transactions of others. Raises ApiError CLUSTER_AUTHORIZATION_FAILED.
@@ -79,9 +86,7 @@ class TransactionMarkers:
             return
         if commits:
             require_broker(principal)
-        if self._authorizer is not ALLOW_ALL and not self._authorizer.allows(
-            principal, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME
-        ):
+        if not self._authorizer.allows(principal, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
             require(self._authorizer, principal, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def write(self, marker: TransactionMarker, partitions: Iterable[TopicPartition], on_written: OnWritten) -> None:
@@ -104,7 +109,7 @@ class TransactionMarkers:
     def _write_one(
         self, marker: TransactionMarker, name: TopicPartition, on_decided: Callable[[ErrorCode], None]
     ) -> None:
-        completer = self.completers.get(name.topic)
+        completer = self._completers.get(name.topic)
         if completer is not None:
             completer(name.partition, marker, on_decided)
             return

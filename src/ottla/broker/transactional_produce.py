@@ -72,7 +72,7 @@ class TransactionalProduceService:
     def _require(self, principal: Principal, transactional_id: str, writes: Sequence[PartitionWrite]) -> None:
         producers = [producer_of(write.records) for write in writes if write.records]
         transactional = {producer[:2] for producer in producers if producer is not None}
-        if transactional and self._authorizer is not ALLOW_ALL:
+        if transactional:
             require(self._authorizer, principal, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
         if len(transactional) > 1:
             raise ApiError(

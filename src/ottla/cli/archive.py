@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,10 @@ from ottla.model.printable import printable
 
 if TYPE_CHECKING:
     from ottla.client.blocking import BlockingClient
+    from ottla.model.topic_partition import TopicPartition
     from ottla.pipelines.archive.archive import Archive
+    from ottla.pipelines.archive.manifest import ArchivedTopic
+    from ottla.pipelines.archive.restoring import Restored
     from ottla.pipelines.archive.running import PartitionRun
 
 _archive = click.argument("directory", metavar="ARCHIVE")
@@ -28,7 +31,7 @@ _topics = click.argument("topics", metavar="[TOPIC]...", nargs=-1)
 
 @click.group()
 def archive() -> None:
-    """Keep topics as Parquet files: any time again from where the archive ends; verify, query and restore them."""
+    """Archive topics as Parquet files, incrementally; verify, query and restore them."""
 
 
 @archive.command("run")
@@ -36,14 +39,14 @@ def archive() -> None:
 @_archive
 @_topics
 @click.option(
-    "--file-bytes", type=click.IntRange(1), default=128 << 20, show_default=True, help="About how large files become."
+    "--file-bytes", type=click.IntRange(1), default=128 << 20, show_default=True, help="The approximate size of a file."
 )
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of partitions.")
 def run(bootstrap: str, directory: str, topics: tuple[str, ...], file_bytes: int, as_json: bool) -> None:
-    """Archive topics, from where the archive ends to what is committed now; all that are not internal without TOPIC.
+    """Archive topics, from the end of the archive to the last stable offset.  [all topics that are not internal]
 
-    Records of aborted transactions are left out, those of open ones wait for the next run. What expired before it was
-    archived is counted as lost. It may be killed at any time: what is archived stays, and the next run goes on.
+    Records of aborted transactions are left out; those of open ones wait for the next run. Records that expired before
+    they were archived are counted as lost. You can kill the command at any time: the next run continues.
 
     \b
     Examples:
@@ -72,7 +75,7 @@ def run(bootstrap: str, directory: str, topics: tuple[str, ...], file_bytes: int
 @_topics
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of partitions.")
 def list_(directory: str, topics: tuple[str, ...], as_json: bool) -> None:
-    """Show what is archived. MISSING offsets have no record in the log either; LOST ones expired before a run."""
+    """Show what is archived. MISSING offsets have no record in the log; LOST ones expired before they were archived."""
     with _errors():
         rows = [
             {
@@ -103,7 +106,7 @@ def list_(directory: str, topics: tuple[str, ...], as_json: bool) -> None:
 @_topics
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of partitions.")
 def verify(directory: str, topics: tuple[str, ...], as_json: bool) -> None:
-    """Read everything again: checksums, offsets, records. The exit code is 1 when something is damaged."""
+    """Read everything and check checksums, offsets and records. The exit code is 1 when something is damaged."""
     with _errors():
         from ottla.pipelines.archive import verification
 
@@ -132,47 +135,90 @@ def verify(directory: str, topics: tuple[str, ...], as_json: bool) -> None:
     metavar="DIR",
     required=True,
     type=click.Path(path_type=Path),
-    help="The data directory to make; it must be empty or not there.",
+    help="The new data directory; it must be empty or not exist.",
 )
 @click.option(
-    "--keep", is_flag=True, help="Have nothing of the restored topics expire (retention.ms and bytes are -1)."
+    "--keep", is_flag=True, help="Disable retention for the restored topics (retention.ms and retention.bytes are -1)."
+)
+@click.option(
+    "--checkpoints",
+    metavar="DIR",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Checkpoints of pipelines or streams that are to continue; repeatable.",
+)
+@click.option(
+    "--no-verify", is_flag=True, help="Do not read the restored records back; the archive is verified all the same."
 )
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of topics.")
-def restore(directory: str, topics: tuple[str, ...], target: Path, keep: bool, as_json: bool) -> None:
-    """Make a broker's data directory of an archive: equal records at equal offsets, settings, positions of groups.
+def restore(
+    directory: str,
+    topics: tuple[str, ...],
+    target: Path,
+    keep: bool,
+    checkpoints: tuple[Path, ...],
+    no_verify: bool,
+    as_json: bool,
+) -> None:
+    """Create a data directory from an archive, with the same offsets, settings and committed offsets of groups.
 
-    The archive is verified first. Then `ottla serve --data DIR` runs it; records keep their timestamps, so what is
-    older than a topic's retention.ms expires soon after, unless --keep was said.
+    The archive is verified first. At the end every record is read back from the restored log and compared with the
+    archive; if one differs, the exit code is 1, and DIR is not created.
+
+    Start the broker with `ottla serve --data DIR`. Records keep their timestamps, so those older than a topic's
+    retention.ms expire soon after the start, unless you give --keep.
+
+    Topics keep their ids, so pipelines and streams continue from their checkpoints. Name the checkpoints with
+    --checkpoints: all below DIR are checked, and each log ends no earlier than its checkpoints. BEYOND counts offsets
+    that they had read after the last archive run.
 
     \b
     Examples:
-      ottla archive restore /backup/flights --data /srv/ottla
+      ottla archive restore /backup/flights --data /srv/ottla --checkpoints /srv/pipelines/checkpoints
       ottla archive restore /backup/flights flights.events --data /tmp/look --keep
     """
     with _errors():
         from ottla.pipelines.archive import restoring
 
         found = _open(directory)
-        done = restoring.restore(found, found.selected(topics), target, restoring.broker_on, keep=keep)
-    rows = [{"topic": each.topic, "partitions": each.partitions, "records": each.rows} for each in done]
+        chosen = found.selected(topics)
+        read = _read_up_to(chosen, checkpoints)
+        try:
+            done = restoring.restore(
+                found, chosen, target, restoring.broker_on, keep=keep, read_back=not no_verify, read=read
+            )
+        except restoring.RestoreDiffersError as error:
+            _print_restored(error.restored, as_json)
+            raise
+    _print_restored(done, as_json)
+    if not as_json:
+        click.echo(f"restored: start it with `ottla serve --data {target}`")
+
+
+def _print_restored(done: "Sequence[Restored]", as_json: bool) -> None:
     if as_json:
-        print_json(rows)
+        print_json([_restored_row(each) for each in done])
         return
-    print_table(
-        ["TOPIC", "PARTITIONS", "RECORDS"], [tuple(each.values()) for each in rows], right=["PARTITIONS", "RECORDS"]
-    )
-    click.echo(f"restored: `ottla serve --data {target}` runs it")
+    columns = ["TOPIC", "PARTITIONS", "RECORDS", "BEYOND"]
+    print_table(columns, [(each.topic, each.partitions, each.rows, each.beyond) for each in done], right=columns[1:])
+    for each in (partition for topic in done for partition in topic.compared or ()):
+        click.echo(
+            f"{each.topic}-{each.partition}: {'equal' if each.difference is None else 'DIFFERENT'}, offsets "
+            f"{each.start} to {each.end}, {each.records} records read back"
+        )
+        if each.difference is not None:
+            click.echo(printable(f"  difference  {each.difference}"))
 
 
 @archive.command("compact")
 @_archive
 @_topics
 @click.option(
-    "--target-bytes", type=click.IntRange(1), default=128 << 20, show_default=True, help="How large files may become."
+    "--target-bytes", type=click.IntRange(1), default=128 << 20, show_default=True, help="The maximum size of a file."
 )
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of topics.")
 def compact(directory: str, topics: tuple[str, ...], target_bytes: int, as_json: bool) -> None:
-    """Make large files of small ones. Offsets and records stay as they are; old files stay for an hour."""
+    """Merge small files into large ones. Offsets and records do not change; old files are kept for an hour."""
     with _errors():
         from ottla.pipelines.archive import compacting
         from ottla.runtime.clock import SystemClock
@@ -193,10 +239,10 @@ def compact(directory: str, topics: tuple[str, ...], target_bytes: int, as_json:
 @click.argument("statement", metavar="SQL")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object for each row, one a line.")
 def sql(directory: str, statement: str, as_json: bool) -> None:
-    """Query the archive with SQL, by DuckDB. Each topic is a view of its name.
+    """Query the archive with SQL (DuckDB). Each topic is a view of the same name.
 
-    Columns: key, value, topic, partition, offset, timestamp, timestampType, headers; key and value are bytes, and
-    decode() makes text of them. Words of SQL need quotes: "offset", "partition", "timestamp".
+    Columns: key, value, topic, partition, offset, timestamp, timestampType, headers. Keys and values are bytes;
+    decode() converts them to text. SQL keywords need quotes: "offset", "partition", "timestamp".
 
     \b
     Examples:
@@ -215,6 +261,16 @@ def sql(directory: str, statement: str, as_json: bool) -> None:
                 click.echo(json.dumps(document, ensure_ascii=False, default=_json_value))
             return
         print_table([str(name) for name in answer.columns], [[_cell(cell) for cell in row] for row in answer.rows])
+
+
+def _read_up_to(topics: "Sequence[ArchivedTopic]", directories: tuple[Path, ...]) -> "dict[TopicPartition, int]":
+    from ottla.pipelines.archive.checkpoints import read_up_to
+    from ottla.pipelines.runner.checkpoint import CheckpointError
+
+    try:
+        return read_up_to(topics, directories)
+    except CheckpointError as error:
+        raise CommandError(str(error)) from error
 
 
 def _open(directory: str) -> "Archive":
@@ -255,6 +311,21 @@ def _run_row(each: "PartitionRun") -> dict[str, Any]:
         "to": each.end,
         "records": each.rows,
         "lost": each.lost,
+    }
+
+
+def _restored_row(each: "Restored") -> dict[str, Any]:
+    return {
+        "topic": each.topic,
+        "partitions": each.partitions,
+        "records": each.rows,
+        "beyond": each.beyond,
+        "verified": None
+        if each.compared is None
+        else [
+            {name: getattr(partition, name) for name in ("partition", "start", "end", "records", "difference")}
+            for partition in each.compared
+        ],
     }
 
 

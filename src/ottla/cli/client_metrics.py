@@ -4,21 +4,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.connection import bootstrap_option, client_options, run_until_done
+from ottla.cli.connection import bootstrap_option, connected, run_until_done
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from ottla.client.pushed_metrics import PushedMetrics
+    from ottla.client.admin.pushed_metrics import PushedMetrics
     from ottla.protocol.otlp_metrics import MetricPoint
 
 
 @click.group("client-metrics")
 def client_metrics() -> None:
-    """Show what clients have pushed of their metrics.
+    """Show the metrics that clients have pushed.
 
-    Which clients push which metrics is said by subscriptions, which are settings: ottla config set --client-metrics
-    NAME metrics=org.apache.kafka.producer. interval.ms=30000. What they push is kept in the topic __client_metrics.
+    Subscriptions decide which clients push which metrics. They are settings: ottla config set --client-metrics
+    NAME metrics=org.apache.kafka.producer. interval.ms=30000. Pushed metrics are kept in the topic
+    __client_metrics.
     """
 
 
@@ -61,7 +62,7 @@ def list_instances(bootstrap: str, as_json: bool) -> None:
 def show(bootstrap: str, instance: str, prefixes: tuple[str, ...], as_json: bool) -> None:
     """Show the latest metrics of a client instance, or of all instances of a client id.
 
-    A value of kind delta is what has come since the push before.
+    A value of kind delta is the change since the last push.
 
     \b
     Examples:
@@ -108,15 +109,15 @@ def _latest(bootstrap: str) -> "dict[str, PushedMetrics]":
 
 
 async def _read(bootstrap: str) -> "dict[str, PushedMetrics]":
-    from ottla.client.consumer import Consumer
-    from ottla.client.consumer_options import ConsumerOptions
+    from ottla.client.admin.pushed_metrics import CLIENT_METRICS_TOPIC, PushedMetrics
+    from ottla.client.consuming.consumer import Consumer
+    from ottla.client.consuming.consumer_options import ConsumerOptions
+    from ottla.client.consuming.offsets import OffsetAt
     from ottla.client.errors import TopicNotFoundError
-    from ottla.client.offsets import OffsetAt
-    from ottla.client.pushed_metrics import CLIENT_METRICS_TOPIC, PushedMetrics
     from ottla.model.errors import InvalidInputError
 
     latest: dict[str, PushedMetrics] = {}
-    async with Consumer(client_options(bootstrap), ConsumerOptions()) as consumer:
+    async with connected(bootstrap, lambda client: Consumer(client, ConsumerOptions())) as consumer:
         try:
             partitions = await consumer.partitions_of(CLIENT_METRICS_TOPIC)
         except TopicNotFoundError:
@@ -137,7 +138,7 @@ async def _read(bootstrap: str) -> "dict[str, PushedMetrics]":
 
 def _metrics(push: "PushedMetrics", prefixes: tuple[str, ...]) -> "list[MetricPoint]":
     """What is in a push, by name. Raises CommandError for what cannot be read."""
-    from ottla.client.pushed_metrics import CODEC_NAMES, DECOMPRESSED_BYTES_MAX
+    from ottla.client.admin.pushed_metrics import CODEC_NAMES, DECOMPRESSED_BYTES_MAX
     from ottla.model.errors import InvalidInputError
     from ottla.native import decompress
     from ottla.protocol.otlp_metrics import decode_metrics

@@ -3,7 +3,7 @@
     -X on the command line  over  the file  over  the options of the command that have a default
 
 A key that the command does not have is a mistake on the command line. In a file, which may be written for other
-programs too, it is passed over with a warning. What would have the client do something it cannot is refused anywhere.
+programs too, it is ignored with a warning. What would have the client do something it cannot is refused anywhere.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from ottla.cli.failure import CommandError
+from ottla.cli.failure import MistakesError
+from ottla.cli.settings_file import read_settings_file
 
 
 class Kind(Enum):
@@ -42,6 +43,30 @@ _ISOLATION: Final = MappingProxyType({"read_uncommitted": 0, "read_committed": 1
 _RESETS: Final = MappingProxyType({word: word for word in ("earliest", "latest", "none")})
 _GROUP_PROTOCOLS: Final = MappingProxyType({word: word for word in ("classic", "consumer")})
 
+_TLS: Final = (
+    "ssl.cipher.suites",
+    "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.protocol",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+)
+_OF_JAVA: Final = (
+    "ssl.keymanager.algorithm",
+    "ssl.provider",
+    "ssl.secure.random.implementation",
+    "ssl.trustmanager.algorithm",
+)
+"""Which of Java's own ways to do TLS is used; in a file they say nothing to this client."""
+
 BOOTSTRAP_KEY: Final = "bootstrap.servers"
 
 KEYS: Final[Mapping[str, ClientKey]] = MappingProxyType(
@@ -52,7 +77,13 @@ KEYS: Final[Mapping[str, ClientKey]] = MappingProxyType(
         "request.timeout.ms": ClientKey("request_timeout_ms"),
         "retry.backoff.max.ms": ClientKey("retry_backoff_max_ms"),
         "retry.backoff.ms": ClientKey("retry_backoff_ms"),
+        "sasl.jaas.config": ClientKey("sasl_jaas_config", is_text=True),
+        "sasl.mechanism": ClientKey("sasl_mechanism", is_text=True),
+        "sasl.password": ClientKey("sasl_password", is_text=True),
+        "sasl.username": ClientKey("sasl_username", is_text=True),
+        "security.protocol": ClientKey("security_protocol", is_text=True),
         "socket.connection.setup.timeout.ms": ClientKey("connect_timeout_ms"),
+        **{name: ClientKey(name.replace(".", "_"), is_text=True) for name in _TLS},
         "acks": ClientKey("acks", Kind.PRODUCER, _ACKS),
         "batch.size": ClientKey("batch_bytes", Kind.PRODUCER),
         "buffer.memory": ClientKey("buffer_bytes", Kind.PRODUCER),
@@ -83,10 +114,12 @@ _META: Final = "ottla.client"
 
 
 class ClientProperties(NamedTuple):
-    """What was given, and the place of each: a file, or None for the command line."""
+    """What was given, and the place of each that is in a file: `client.properties:3`."""
 
     values: dict[str, str]
-    files: dict[str, str]
+    places: dict[str, str]
+    mistakes: dict[str, str]
+    """What is wrong with the values that were looked at, by their keys."""
 
 
 def remember_settings(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> None:
@@ -98,26 +131,22 @@ def remember_settings(ctx: click.Context, param: click.Parameter, given: tuple[s
         if not sign or not key.strip():
             raise click.BadParameter(f"{text!r} is not KEY=VALUE")
         properties.values[key.strip()] = value.strip()
-        properties.files.pop(key.strip(), None)
+        properties.places.pop(key.strip(), None)
 
 
 def remember_file(ctx: click.Context, param: click.Parameter, path: Path | None) -> None:
-    """The callback of `--command-config`. Raises CommandError when the file cannot be read."""
+    """The callback of `--command-config`. Raises MistakesError for lines that cannot be read, and OSError."""
     del param
     if path is None:
         return
-    from ottla.model.errors import InvalidInputError
-    from ottla.settings.properties import parse_properties
-
     properties = _given(ctx)
-    try:
-        settings = parse_properties(path.read_text(encoding="utf-8"))
-    except (InvalidInputError, UnicodeDecodeError) as error:
-        raise CommandError(f"{path}: {error}") from None
-    for key, value in settings.items():
+    file = read_settings_file(path)
+    if file.mistakes:
+        raise MistakesError(file.mistakes)
+    for key, setting in file.settings.items():
         if key not in properties.values:
-            properties.values[key] = value
-            properties.files[key] = str(path)
+            properties.values[key] = setting.value
+            properties.places[key] = setting.place
 
 
 def options_of(kind: Kind) -> dict[str, Any]:
@@ -133,7 +162,10 @@ def options_of(kind: Kind) -> dict[str, Any]:
     for key, text in tuple(properties.values.items()):
         known = KEYS.get(key)
         if known is not None and known.kind is kind:
-            options[known.option] = _parse(key, known, text)
+            try:
+                options[known.option] = _parse(key, known, text)
+            except ValueError as error:
+                properties.mistakes[key] = str(error)
             del properties.values[key]
     if kind is Kind.ANY:
         _complain(properties)
@@ -151,7 +183,7 @@ def bootstrap_of(ctx: click.Context | None, bootstrap: str) -> str:
 
 
 def _given(ctx: click.Context) -> ClientProperties:
-    properties = ctx.meta.setdefault(_META, ClientProperties({}, {}))
+    properties = ctx.meta.setdefault(_META, ClientProperties({}, {}, {}))
     assert isinstance(properties, ClientProperties)
     return properties
 
@@ -161,25 +193,39 @@ def _parse(key: str, known: ClientKey, text: str) -> int | str | bool:
         return text
     if known.choices is not None:
         if text.lower() not in known.choices:
-            raise click.UsageError(f"{key}={text} is refused: it must be {' or '.join(known.choices)}")
+            raise ValueError(f"{key}={text} is refused: it must be {' or '.join(known.choices)}")
         return known.choices[text.lower()]
     if not (text.isascii() and text.isdecimal() and len(text) <= 18):
-        raise click.UsageError(f"{key}={text} is refused: it must be a whole number")
+        raise ValueError(f"{key}={text} is refused: it must be a whole number")
     return int(text)
 
 
 def _complain(properties: ClientProperties) -> None:
-    """Of what is left."""
-    for key, value in properties.values.items():
-        if key == "security.protocol" and value == "PLAINTEXT":
+    """Of what is wrong, and of what is left. Raises MistakesError with all of it."""
+    mistakes = properties.mistakes
+    for key in properties.values:
+        if key in _OF_JAVA and key in properties.places:
             continue
         if key.startswith(("security.", "sasl.", "ssl.")):
-            raise click.UsageError(f"{key} is not supported: this client speaks to PLAINTEXT listeners only")
-        if key not in properties.files:
-            what = "is not a key of this command" if key in KEYS else f"is not a key; there are {', '.join(KEYS)}"
-            raise click.UsageError(f"{key} {what}")
-        click.echo(f"ottla: {properties.files[key]}: {key} is passed over: this command has no such key", err=True)
+            mistakes[key] = f"{key} is not supported by this client"
+        elif key not in properties.places:
+            mistakes[key] = f"{key} {_unknown(key)}"
+        else:
+            click.echo(f"ottla: {properties.places[key]}: {key} is ignored: this command has no such key", err=True)
     properties.values.clear()
+    if mistakes:
+        order = {key: number for number, key in enumerate(properties.places)}
+        keys = sorted(mistakes, key=lambda key: order.get(key, len(order)))
+        raise MistakesError([f"{properties.places.get(key, '-X')}: {mistakes[key]}" for key in keys])
+
+
+def _unknown(key: str) -> str:
+    if key in KEYS:
+        return "is not a key of this command"
+    import difflib  # only who makes a mistake waits for it
+
+    similar = difflib.get_close_matches(key, KEYS, n=1)
+    return f"is not a key; did you mean {similar[0]}?" if similar else f"is not a key; there are {', '.join(KEYS)}"
 
 
 _FLAGS: Final = MappingProxyType(
@@ -205,19 +251,19 @@ def over_options(kind: Kind, **options: Any) -> dict[str, Any]:
         if ctx.get_parameter_source(_FLAGS.get(name, "")) is not click.core.ParameterSource.COMMANDLINE
     }
     if "acks" in given:
-        from ottla.client.produce import Acks
+        from ottla.client.producing.produce import Acks
 
         given["acks"] = Acks(given["acks"])
     if "isolation" in given:
-        from ottla.client.offsets import IsolationLevel
+        from ottla.client.consuming.offsets import IsolationLevel
 
         given["isolation"] = IsolationLevel(given["isolation"])
     if "auto_offset_reset" in given:
-        from ottla.client.consumer_options import OffsetReset
+        from ottla.client.consuming.consumer_options import OffsetReset
 
         given["auto_offset_reset"] = OffsetReset(given["auto_offset_reset"])
     if "group_protocol" in given:
-        from ottla.client.consumer_options import GroupProtocol
+        from ottla.client.consuming.consumer_options import GroupProtocol
 
         given["group_protocol"] = GroupProtocol(given["group_protocol"])
     return {**options, **given}

@@ -11,8 +11,8 @@ from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
-    from ottla.client.cluster_metadata import ClusterMetadata
+    from ottla.client.io.cluster import Cluster
+    from ottla.client.io.cluster_metadata import ClusterMetadata
 
 
 @click.group("cluster", invoke_without_command=True)
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def cluster_command(ctx: click.Context, bootstrap: str, as_json: bool) -> None:
     """Show the cluster's id, its controller, and its brokers with their addresses and racks.
 
-    The controller is the broker that takes changes. An address is where the broker tells clients to come to.
+    Addresses are advertised addresses, to which clients connect.
 
     \b
     Examples:
@@ -35,7 +35,7 @@ def cluster_command(ctx: click.Context, bootstrap: str, as_json: bool) -> None:
         return
 
     async def action(cluster: "Cluster") -> "ClusterMetadata":
-        from ottla.client.admin import Admin
+        from ottla.client.admin.admin import Admin
 
         return await Admin(cluster).describe_cluster()
 

@@ -1,24 +1,29 @@
 """`ottla cluster decommission`, `unregister` and `elect`: which brokers hold and lead partitions."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.changes import Changes, show_progress
 from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
+from ottla.cli.output import print_json
 from ottla.cli.partition_selection import parse_selection, partitions_of
 from ottla.cli.reassignment import (
     LOOK_AGAIN_MS,
     carry_out,
     execute_option,
+    moves_of,
     no_wait_option,
     partitions_present,
     throttle_option,
 )
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
+    from ottla.client.io.cluster import Cluster
 
 
 @click.command("decommission")
@@ -27,23 +32,28 @@ if TYPE_CHECKING:
 @execute_option
 @no_wait_option
 @throttle_option
-def decommission(bootstrap: str, broker_id: int, execute: bool, no_wait: bool, throttle: int | None) -> None:
-    """Move everything that a broker holds to the others, so that it can be stopped for good.
+@click.option("--json", "as_json", is_flag=True, help="A JSON object, with the moves and their state.")
+def decommission(
+    bootstrap: str, broker_id: int, execute: bool, no_wait: bool, throttle: int | None, as_json: bool
+) -> None:
+    """Move all replicas of a broker to the others, so that it can be removed.
 
-    Without --execute the plan is only shown. The broker may run or be dead; when nothing is on it any more, its files
-    included, stop it and have the cluster forget it with `ottla cluster unregister`.
+    Without --execute, only show the plan. The broker may run or be dead. When it has no replicas left, stop it and
+    run `ottla cluster unregister`.
 
     \b
     Example:
       ottla cluster decommission 3 --execute
     """
 
+    say = partial(show_progress, as_json=as_json)
+
     async def action(cluster: "Cluster") -> None:
         from collections import Counter
 
-        from ottla.client.admin import Admin
-        from ottla.client.brokers import describe_cluster
-        from ottla.client.reassignment_plan import plan_reassignment
+        from ottla.client.admin.admin import Admin
+        from ottla.client.admin.reassignment_plan import plan_reassignment
+        from ottla.client.io.brokers import describe_cluster
 
         known = {each.broker_id: each for each in (await describe_cluster(cluster)).brokers}
         if broker_id not in known:
@@ -58,26 +68,40 @@ def decommission(bootstrap: str, broker_id: int, execute: bool, no_wait: bool, t
         racks_of_all = {each.broker_id: each.rack for each in known.values() if each.broker_id != broker_id}
         busy = Counter(each for replicas in everything.values() for each in replicas)
         plan = plan_reassignment(present, racks_of_all, choices=racks, balance=False, busy=busy)
-        if plan and not await carry_out(cluster, present, plan, execute=execute, no_wait=no_wait, throttle=throttle):
+        document = {"broker": broker_id, "moves": moves_of(present, plan)}
+        if plan and not await carry_out(
+            cluster,
+            present,
+            plan,
+            execute=execute,
+            no_wait=no_wait,
+            throttle=throttle,
+            say=say if as_json else None,
+        ):
+            if as_json:
+                print_json({**document, "state": "moving" if execute else "planned"})
             return
-        if await _until_deleted(cluster, broker_id):
+        has_deleted = await _until_deleted(cluster, broker_id, say)
+        if as_json:
+            print_json({**document, "state": "empty" if has_deleted else "moved"})
+        elif has_deleted:
             click.echo(
-                f"broker {broker_id} holds nothing any more: stop it, then `ottla cluster unregister {broker_id}`"
+                f"broker {broker_id} has no replicas left: stop it, then run `ottla cluster unregister {broker_id}`"
             )
         else:
             click.echo(
-                f"nothing is placed on broker {broker_id} any more; it does not run, so its files stay on its disk "
-                f"until it is started: `ottla cluster unregister {broker_id}` has it forgotten"
+                f"broker {broker_id} has no replicas left. It is not running, so its files stay on its disk until it "
+                f"is started. To remove it from the cluster, run `ottla cluster unregister {broker_id}`"
             )
 
     with_cluster(bootstrap, action)
 
 
-async def _until_deleted(cluster: "Cluster", broker_id: int) -> bool:
+async def _until_deleted(cluster: "Cluster", broker_id: int, say: Callable[[str], None] = click.echo) -> bool:
     """Wait until a broker has deleted the logs of what it held; False when it does not run."""
-    from ottla.client.brokers import describe_cluster
+    from ottla.client.admin.log_directories import describe_log_directories
     from ottla.client.errors import ClientError
-    from ottla.client.log_directories import describe_log_directories
+    from ottla.client.io.brokers import describe_cluster
 
     said = 0
     while True:
@@ -87,22 +111,23 @@ async def _until_deleted(cluster: "Cluster", broker_id: int) -> bool:
             here = [each for each in (await describe_cluster(cluster)).brokers if each.broker_id == broker_id]
             if not here or here[0].is_fenced:
                 return False
-            click.echo(f"ottla: asking again: {error}", err=True)
+            click.echo(f"ottla: retrying: {error}", err=True)
             left = said
         else:
             if not left:
                 return True
             if left != said:
                 said = left
-                click.echo(f"broker {broker_id} has yet to delete {left} log{'s' * (left != 1)}")
+                say(f"broker {broker_id} still has to delete {left} log{'s' * (left != 1)}")
         await cluster.io.pause(LOOK_AGAIN_MS)
 
 
 @click.command("unregister")
 @bootstrap_option
 @click.argument("broker_id", metavar="BROKER", type=click.IntRange(0))
-def unregister(bootstrap: str, broker_id: int) -> None:
-    """Have the cluster forget a broker that does not come back. It must not run.
+@click.option("--json", "as_json", is_flag=True, help="A JSON object.")
+def unregister(bootstrap: str, broker_id: int, as_json: bool) -> None:
+    """Remove the registration of a broker that does not come back. The broker must not run.
 
     \b
     Example:
@@ -110,25 +135,29 @@ def unregister(bootstrap: str, broker_id: int) -> None:
     """
 
     async def action(cluster: "Cluster") -> None:
-        from ottla.client.brokers import unregister_broker
+        from ottla.client.io.brokers import unregister_broker
 
         await unregister_broker(cluster, broker_id)
-        click.echo(f"broker {broker_id} is forgotten")
 
     with_cluster(bootstrap, action)
+    if as_json:
+        print_json({"broker": broker_id, "unregistered": True})
+    else:
+        click.echo(f"unregistered broker {broker_id}")
 
 
 @click.command("elect")
 @bootstrap_option
 @click.argument("partitions", metavar="[TOPIC[:PARTITIONS]]...", nargs=-1)
 @click.option(
-    "--unclean", is_flag=True, help="Of partitions without a leader elect any replica: what it lacks is LOST."
+    "--unclean", is_flag=True, help="Elect any replica for partitions without a leader: records that it lacks are LOST."
 )
-def elect(bootstrap: str, partitions: tuple[str, ...], unclean: bool) -> None:
-    """Have the first replica of each partition lead it, of all partitions or of some.
+@click.option("--json", "as_json", is_flag=True, help="A JSON array of partitions.")
+def elect(bootstrap: str, partitions: tuple[str, ...], unclean: bool, as_json: bool) -> None:
+    """Elect the preferred replicas as leaders, of all partitions or of some.
 
-    With --unclean partitions that nobody leads are led again by a replica that may lack what was acknowledged: only
-    when those that have everything are gone for good. It wants the partitions named.
+    With --unclean, a replica outside the ISR may lead a partition without a leader. It may lack acknowledged
+    records: use it only when all in-sync replicas are lost for good, and name the partitions.
 
     \b
     Examples:
@@ -140,23 +169,32 @@ def elect(bootstrap: str, partitions: tuple[str, ...], unclean: bool) -> None:
         raise click.UsageError("an unclean election loses data: name the partitions")
 
     async def action(cluster: "Cluster") -> None:
-        from ottla.client.reassignments import ElectionType, elect_leaders
+        from ottla.client.admin.reassignments import ElectionType, elect_leaders
         from ottla.model.error_code import ErrorCode
 
         wanted = await partitions_of(cluster, selections) if selections else None
         election = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
         outcomes = await elect_leaders(cluster, election, wanted)
+        for place, error in sorted(outcomes.items()):
+            is_failed = error is not None and error.code is not ErrorCode.ELECTION_NOT_NEEDED
+            changes.row(
+                topic=place.topic,
+                partition=place.partition,
+                elected=error is None,
+                error=error.code.name if error is not None and is_failed else None,
+            )
         elected = [str(place) for place, error in sorted(outcomes.items()) if error is None]
         failed = [
             error for _, error in sorted(outcomes.items()) if error and error.code is not ErrorCode.ELECTION_NOT_NEEDED
         ]
         if elected:
-            click.echo(f"elected leaders of {', '.join(elected)}")
+            changes.say(f"elected leaders of {', '.join(elected)}")
         elif not failed:
-            click.echo("every leader is the one it is to be: nobody was elected")
+            changes.say("nothing to elect: all leaders are the preferred replicas")
         for error in failed[1:]:
             click.echo(f"ottla: {error}", err=True)
         if failed:
             raise CommandError(str(failed[0]))
 
-    with_cluster(bootstrap, action)
+    with Changes(as_json=as_json) as changes:
+        with_cluster(bootstrap, action)

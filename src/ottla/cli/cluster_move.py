@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from ottla.cli.failure import CommandError
+from ottla.cli.output import print_json
 
 
 @click.command("move")
@@ -15,13 +16,14 @@ from ottla.cli.failure import CommandError
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("ottla-data"),
     show_default=True,
-    help="The data directory of the broker, which is stopped.",
+    help="The data directory of the stopped broker.",
 )
 @click.argument("store")
-def move(data_dir: Path, store: str) -> None:
-    """Move the metadata of a stopped broker to a STORE that other brokers can join: ids and epochs stay.
+@click.option("--json", "as_json", is_flag=True, help="A JSON object.")
+def move(data_dir: Path, store: str, as_json: bool) -> None:
+    """Move the metadata of a stopped broker to a STORE that other brokers can join. Ids and epochs are kept.
 
-    The broker is started with --metadata STORE from then on.
+    Start the broker with --metadata STORE afterwards.
 
     \b
     Examples:
@@ -36,4 +38,9 @@ def move(data_dir: Path, store: str) -> None:
         moved = asyncio.run(move_metadata(data_dir, store))
     except (StoreError, ApiError) as error:
         raise CommandError(str(error)) from error
-    click.echo(f"cluster {moved.cluster_id} is in {store}; start its broker with --metadata {store}")
+    if as_json:
+        print_json({"cluster_id": moved.cluster_id, "metadata": store})
+    else:
+        click.echo(
+            f"moved the metadata of cluster {moved.cluster_id} to {store}; start the broker with --metadata {store}"
+        )

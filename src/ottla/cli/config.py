@@ -14,8 +14,8 @@ from ottla.cli.output import print_json, print_table
 from ottla.cli.settings import parse_settings
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
-    from ottla.client.configs import ConfigEntry, ConfigResource
+    from ottla.client.admin.configs import ConfigEntry, ConfigResource
+    from ottla.client.io.cluster import Cluster
 
 
 @click.group()
@@ -48,9 +48,11 @@ def _of_option(command: Callable[..., None]) -> Callable[..., None]:
         command(whose=_Whose(topic, broker, group, client_metrics), **others)
 
     for option in (
-        click.option("--client-metrics", metavar="NAME", help="Those of this subscription to metrics of clients."),
-        click.option("-g", "--group", metavar="GROUP", help="Those of this group, be it there or not."),
-        click.option("--broker", metavar="ID|all", help="Those of this broker, or what is set for all brokers."),
+        click.option("--client-metrics", metavar="NAME", help="The settings of this client metrics subscription."),
+        click.option("-g", "--group", metavar="GROUP", help="The settings of this group; it does not have to exist."),
+        click.option(
+            "--broker", metavar="ID|all", help="The settings of this broker, or the dynamic defaults of all brokers."
+        ),
         click.option("-t", "--topic", metavar="NAME", help="The settings of this topic."),
     ):
         gathered = option(gathered)
@@ -60,14 +62,14 @@ def _of_option(command: Callable[..., None]) -> Callable[..., None]:
 @config.command("list")
 @bootstrap_option
 @_of_option
-@click.option("--changed", is_flag=True, help="Leave out those that have their default value.")
+@click.option("--changed", is_flag=True, help="Leave out settings with their default value.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of settings.")
 def list_configs(bootstrap: str, whose: _Whose, changed: bool, as_json: bool) -> None:
     """List settings with their values, and where each value comes from.
 
-    The sources, the strongest first: topic, group or client_metrics (its own), dynamic_broker (set for this broker
-    while it ran), dynamic_default_broker (set for all brokers), static_broker (what the broker was started with),
-    default. Of all brokers only what was set for all is listed.
+    Sources by precedence: topic, group or client_metrics (its own setting), dynamic_broker (dynamic per broker),
+    dynamic_default_broker (dynamic default), static_broker (file or command line), default. `--broker all` lists
+    dynamic defaults only.
 
     \b
     Examples:
@@ -96,7 +98,7 @@ def get(bootstrap: str, whose: _Whose, keys: tuple[str, ...], as_json: bool, qui
     if missing:
         is_unset = whose.broker == "all"
         said = f"{missing[0]!r} is not set for all brokers" if is_unset else f"there is no setting {missing[0]!r}"
-        raise CommandError(f"{said}; `ottla config list {whose.flags}` shows those there are", ExitCode.NOT_FOUND)
+        raise CommandError(f"{said}; `ottla config list {whose.flags}` shows all settings", ExitCode.NOT_FOUND)
     if quiet:
         for key in keys:
             click.echo(found[key].value or "")
@@ -112,7 +114,7 @@ def get(bootstrap: str, whose: _Whose, keys: tuple[str, ...], as_json: bool, qui
 def set_configs(bootstrap: str, whose: _Whose, settings: tuple[str, ...], as_json: bool) -> None:
     """Set settings, all of them or none.
 
-    Those of a broker last over its restarts; what is set for one broker is stronger than what is set for all.
+    Broker settings survive restarts; a setting of one broker overrides the dynamic default of all.
 
     \b
     Examples:
@@ -129,7 +131,7 @@ def set_configs(bootstrap: str, whose: _Whose, settings: tuple[str, ...], as_jso
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of the settings as they are now.")
 def delete(bootstrap: str, whose: _Whose, keys: tuple[str, ...], as_json: bool) -> None:
-    """Take settings away, so that the next source has its say: for a topic its broker, in the end the default.
+    """Delete settings, so that the next source applies: for a topic the broker's, at last the default.
 
     \b
     Example:
@@ -139,10 +141,10 @@ def delete(bootstrap: str, whose: _Whose, keys: tuple[str, ...], as_json: bool) 
 
 
 def _resource(whose: _Whose) -> "ConfigResource":
-    from ottla.client.configs import ConfigResource
+    from ottla.client.admin.configs import ConfigResource
 
     if sum(each is not None for each in whose) != 1:
-        raise click.UsageError("say whose settings: --topic, --broker, --group or --client-metrics, one of them")
+        raise click.UsageError("give one of --topic, --broker, --group and --client-metrics")
     if "" in whose:
         raise click.BadParameter("the name is empty")
     topic, broker, group, client_metrics = whose
@@ -172,8 +174,8 @@ def _describe(
     resource = _resource(whose)
 
     async def action(cluster: "Cluster") -> "list[ConfigEntry]":
-        from ottla.client.admin import Admin
-        from ottla.client.configs import ConfigSource
+        from ottla.client.admin.admin import Admin
+        from ottla.client.admin.configs import ConfigSource
 
         _check_broker(cluster, whose.broker)
         entries = await Admin(cluster).describe_configs(resource, keys)
@@ -186,7 +188,7 @@ def _alter(bootstrap: str, whose: _Whose, changes: dict[str, str | None], *, as_
     resource = _resource(whose)
 
     async def action(cluster: "Cluster") -> "list[ConfigEntry]":
-        from ottla.client.admin import Admin
+        from ottla.client.admin.admin import Admin
 
         _check_broker(cluster, whose.broker)
         admin = Admin(cluster)
@@ -202,7 +204,7 @@ def _alter(bootstrap: str, whose: _Whose, changes: dict[str, str | None], *, as_
 
 
 def _show(entries: "list[ConfigEntry]", *, as_json: bool) -> None:
-    from ottla.client.configs import ConfigSource
+    from ottla.client.admin.configs import ConfigSource
 
     rows = [
         {

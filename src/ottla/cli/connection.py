@@ -1,7 +1,8 @@
 """What all commands that talk to a broker share: where it is, and how a command runs against it."""
 
 import signal
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,17 +11,23 @@ import click
 from ottla.cli.client_properties import Kind, bootstrap_of, options_of, remember_file, remember_settings
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
+from ottla.cli.waiting import saying_what_is_waited_for
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
+    from ottla.client.consuming.consumer import Consumer
+    from ottla.client.io.cluster import Cluster
     from ottla.client.options import ClientOptions
+    from ottla.client.producing.producer import Producer
 
 T = TypeVar("T")
+C = TypeVar("C", "Consumer", "Producer")
 F = TypeVar("F", bound=Callable[..., Any])
 
 BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 CLIENT_ID = "ottla-cli"
+_MADE = "ottla.client_options"
+"""Where a command keeps its options: properties are read once, and it may have several clients."""
 
 
 def bootstrap_option(command: F) -> F:
@@ -52,7 +59,7 @@ def bootstrap_option(command: F) -> F:
         default=DEFAULT_BOOTSTRAP,
         show_default=True,
         show_envvar=True,
-        help="Brokers to begin with.",
+        help="Bootstrap brokers.",
     )
     return bootstrap(setting(file(command)))
 
@@ -61,20 +68,37 @@ def client_options(bootstrap: str, **settings: int | str) -> "ClientOptions":
     """Options of a client of this command line: what its properties say, over `settings`. Raises InvalidOptionError."""
     from ottla.client.options import ClientOptions
 
-    where = bootstrap_of(click.get_current_context(silent=True), bootstrap)
-    return ClientOptions.of(where, **{"client_id": CLIENT_ID, **settings, **options_of(Kind.ANY)})
+    ctx = click.get_current_context(silent=True)
+    made: dict[object, ClientOptions] = {} if ctx is None else ctx.meta.setdefault(_MADE, {})
+    key = (bootstrap, *sorted(settings.items()))
+    if key not in made:
+        where = bootstrap_of(ctx, bootstrap)
+        made[key] = ClientOptions.of(where, **{"client_id": CLIENT_ID, **settings, **options_of(Kind.ANY)}).within()
+    return made[key]
 
 
-def with_cluster(bootstrap: str, action: "Callable[[Cluster], Awaitable[T]]") -> T:
-    """Connect, run `action`, and end the connections."""
-    from ottla.client.asyncio_io import AsyncioIo
-    from ottla.client.cluster import Cluster
+@asynccontextmanager
+async def connected(bootstrap: str, make: "Callable[[ClientOptions], C]") -> "AsyncIterator[C]":
+    """A consumer or a producer, closed at the end. What it waits for is told; a wait ends after `api_timeout_ms`."""
+    options = client_options(bootstrap)
+    client = make(options)
+    async with saying_what_is_waited_for(client.troubles, client.io, options.api_timeout_ms), client:
+        yield client
+
+
+def with_cluster(bootstrap: str, action: "Callable[[Cluster], Awaitable[T]]", **settings: int) -> T:
+    """Connect, run `action`, and end the connections. `settings` are client options where the user gives none."""
+    from ottla.client.io.asyncio_io import AsyncioIo
+    from ottla.client.io.cluster import Cluster
 
     async def connected() -> T:
-        cluster = Cluster(client_options(bootstrap), AsyncioIo())
+        io = AsyncioIo()
+        options = client_options(bootstrap, **settings)
+        cluster = Cluster(options, io)
         try:
-            await cluster.connect()
-            return await action(cluster)
+            async with saying_what_is_waited_for(cluster.troubles, cluster.io):
+                await cluster.connect()
+                return await action(cluster)
         finally:
             cluster.close()
 

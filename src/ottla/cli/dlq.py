@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.connection import bootstrap_option, client_options, with_cluster
+from ottla.cli.connection import bootstrap_option, connected, with_cluster
 from ottla.cli.dlq_filter import filter_of, filter_options
 from ottla.cli.dlq_purge import purge
 from ottla.cli.dlq_redrive import redrive
@@ -17,8 +17,8 @@ from ottla.cli.output import print_json, print_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ottla.client.cluster import Cluster
-    from ottla.client.consumer_record import ConsumerRecord
+    from ottla.client.consuming.consumer_record import ConsumerRecord
+    from ottla.client.io.cluster import Cluster
     from ottla.pipelines.dead_letters.filters import Filter
     from ottla.pipelines.dead_letters.headers import Letter
     from ottla.pipelines.dead_letters.summary import Summary
@@ -31,10 +31,10 @@ _SHOWN_CHARS_MAX = 4_000
 
 @click.group()
 def dlq() -> None:
-    """Show dead letters, why they are there, send them back, delete them.
+    """Show dead letters with their reasons, send them back, and delete them.
 
-    A dead letter is a record that a pipeline refused, as it was, with headers that say where it came from and why.
-    Those of Kafka Connect and Kafka Streams are understood as well.
+    A dead letter is a record that a pipeline refused. It is unchanged; added headers give its source and the reason.
+    Dead letters of Kafka Connect and Kafka Streams work too.
     """
 
 
@@ -47,9 +47,9 @@ dlq.add_command(purge)
 @click.argument("topics", metavar="[TOPIC]...", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of steps and reasons.")
 def list_letters(bootstrap: str, topics: tuple[str, ...], as_json: bool) -> None:
-    """Count dead letters by step and reason, with when the first and the last was refused.
+    """Count dead letters by step and reason, with the times of the first and the last.
 
-    Without TOPIC it looks at those with `dead-letter` or `dlq` in their names. LEFT are those that were not sent back.
+    The default topics are those with `dead-letter` or `dlq` in their names. LEFT counts letters not yet sent back.
 
     \b
     Example:
@@ -57,7 +57,7 @@ def list_letters(bootstrap: str, topics: tuple[str, ...], as_json: bool) -> None
     """
 
     async def action(cluster: "Cluster") -> "Summary":
-        from ottla.client.admin import Admin
+        from ottla.client.admin.admin import Admin
         from ottla.pipelines.dead_letters.headers import is_letter, letter_of
         from ottla.pipelines.dead_letters.redriving import Letters
         from ottla.pipelines.dead_letters.summary import Summary
@@ -68,7 +68,7 @@ def list_letters(bootstrap: str, topics: tuple[str, ...], as_json: bool) -> None
             names = [each.name for each in there if _is_named_so(each.name)]
             if not names:
                 raise CommandError(
-                    "no topic has dead-letter or dlq in its name: say which one has letters", ExitCode.NOT_FOUND
+                    "no topic has dead-letter or dlq in its name: name the topic of dead letters", ExitCode.NOT_FOUND
                 )
         summary = Summary()
         async with reader(bootstrap) as consumer:
@@ -100,8 +100,8 @@ def list_letters(bootstrap: str, topics: tuple[str, ...], as_json: bool) -> None
                 each.error_class,
                 each.letters,
                 each.left,
-                _time(each.first_ms),
-                _time(each.last_ms),
+                time_text(each.first_ms),
+                time_text(each.last_ms),
                 _shown(each.reason),
             )
             for each in reasons
@@ -109,20 +109,22 @@ def list_letters(bootstrap: str, topics: tuple[str, ...], as_json: bool) -> None
         columns = ["TOPIC", "PIPELINE", "STEP", "ERROR", "LETTERS", "LEFT", "FIRST", "LAST", "REASON"]
         print_table(columns, rows, right=["LETTERS", "LEFT"])
     for name, count in summary.no_letters.items():
-        click.echo(f"warning: {count} records of {name} are no dead letters: nothing says who refused them", err=True)
+        click.echo(
+            f"warning: {count} records of {name} are not dead letters: they have no headers of a dead letter", err=True
+        )
 
 
 @dlq.command("show")
 @bootstrap_option
 @click.argument("topic")
 @filter_options
-@click.option("-n", "--count", type=click.IntRange(1), default=10, show_default=True, help="At most so many.")
+@click.option("-n", "--count", type=click.IntRange(1), default=10, show_default=True, help="The maximum number.")
 @click.option(
     "--as", "how", type=click.Choice(["auto", "text", "json", "hex"]), default="auto", help="How values are shown."
 )
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of letters, with all their headers.")
 def show(bootstrap: str, topic: str, count: int, how: str, as_json: bool, **chosen: Any) -> None:
-    """Show dead letters: who refused them, why, where they came from, their headers, key and value.
+    """Show dead letters: pipeline and step, reason, source, headers, key and value.
 
     \b
     Examples:
@@ -147,7 +149,7 @@ def show(bootstrap: str, topic: str, count: int, how: str, as_json: bool, **chos
         for line in _lines(record, letter, is_done=is_done, how=how):
             click.echo(line)
     if not found:
-        click.echo("no dead letters" + (" that these options choose" if any(chosen.values()) else ""), err=True)
+        click.echo("no dead letters" + (" that match these options" if any(chosen.values()) else ""), err=True)
 
 
 async def _found(letters: Any, wanted: "Filter", count: int) -> "list[tuple[ConsumerRecord, Letter, bool]]":
@@ -166,12 +168,12 @@ async def _found(letters: Any, wanted: "Filter", count: int) -> "list[tuple[Cons
 
 def reader(bootstrap: str) -> Any:
     """A consumer of committed records, of no group."""
-    from ottla.client.consumer import Consumer
-    from ottla.client.consumer_options import ConsumerOptions, OffsetReset
-    from ottla.client.offsets import IsolationLevel
+    from ottla.client.consuming.consumer import Consumer
+    from ottla.client.consuming.consumer_options import ConsumerOptions, OffsetReset
+    from ottla.client.consuming.offsets import IsolationLevel
 
     options = ConsumerOptions(isolation=IsolationLevel.READ_COMMITTED, auto_offset_reset=OffsetReset.EARLIEST)
-    return Consumer(client_options(bootstrap), options)
+    return connected(bootstrap, lambda client: Consumer(client, options))
 
 
 def _lines(record: "ConsumerRecord", letter: "Letter", *, is_done: bool, how: str) -> "Sequence[str]":
@@ -182,9 +184,9 @@ def _lines(record: "ConsumerRecord", letter: "Letter", *, is_done: bool, how: st
     attempt = "" if letter.attempt is None else f", attempt {letter.attempt}"
     batch = "" if letter.batch is None else f", batch {letter.batch}"
     origin = letter.origin or "not known"
-    origin_time = "" if letter.timestamp_ms is None else f", {_time(letter.timestamp_ms)}"
+    origin_time = "" if letter.timestamp_ms is None else f", {time_text(letter.timestamp_ms)}"
     lines = [
-        f"{record.topic_partition}@{record.offset}  {_time(record.timestamp_ms)}  refused by {_shown(who)}"
+        f"{record.topic_partition}@{record.offset}  {time_text(record.timestamp_ms)}  refused by {_shown(who)}"
         + ("  (sent back)" if is_done else ""),
         f"  reason   {_shown(letter.reason) or '-'}",
         f"  error    {_shown(letter.error_class) or '-'}{attempt}{batch}{back}",
@@ -244,8 +246,8 @@ def _shown(text: str | None) -> str | None:
     return None if text is None else printable(text)
 
 
-def _time(timestamp_ms: int | None) -> str | None:
-    """In UTC; a number that is no time of a calendar stays a number."""
+def time_text(timestamp_ms: int | None) -> str | None:
+    """In UTC; a number that is not a time of a calendar stays a number."""
     if timestamp_ms is None:
         return None
     try:

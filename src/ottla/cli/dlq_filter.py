@@ -21,18 +21,20 @@ def filter_options(command: F) -> F:
     """The options of a filter; the command takes them as one argument each, for `filter_of`."""
     for option in reversed(
         [
-            click.option("--pipeline", metavar="NAME", help="Only those that this pipeline refused."),
-            click.option("--step", metavar="NAME", help="Only those of this step."),
-            click.option("--error", metavar="NAME", help="Only those of this exception or expectation."),
-            click.option("--reason", metavar="REGEX", help="Only those whose reason has a match of it."),
-            click.option("--origin", metavar="TOPIC[:PARTITION,...]", help="Only those that came from there."),
-            click.option("--since", metavar="TIME", help="Only those refused then or later; -2h for two hours ago."),
-            click.option("--until", metavar="TIME", help="Only those refused before then."),
+            click.option("--pipeline", metavar="NAME", help="Only letters of this pipeline."),
+            click.option("--step", metavar="NAME", help="Only letters of this step."),
+            click.option("--error", metavar="NAME", help="Only letters with this exception or expectation."),
+            click.option("--reason", metavar="REGEX", help="Only letters whose reason matches."),
+            click.option(
+                "--origin", metavar="TOPIC[:PARTITION,...]", help="Only records from this topic or partition."
+            ),
+            click.option("--since", metavar="TIME", help="Only letters from this time on; -2h for two hours ago."),
+            click.option("--until", metavar="TIME", help="Only letters before this time."),
             click.option(
                 "--offsets",
                 metavar="PARTITION:FIRST[-LAST]",
                 multiple=True,
-                help="Only those that lie there, LAST included; `0:17-` from 17 on. Repeatable.",
+                help="Only letters at these offsets, LAST included; `0:17-`: from 17 on. Repeatable.",
             ),
         ]
     ):
@@ -84,5 +86,5 @@ def _offsets(text: str) -> tuple[int, tuple[int, int]]:
     first = int(match[2])
     last = int(match[3]) + 1 if match[3] is not None else _NO_END if "-" in text else first + 1
     if last <= first:
-        raise click.BadParameter(f"{text!r} ends before it begins")
+        raise click.BadParameter(f"the last offset of {text!r} is before the first")
     return int(match[1]), (first, last)

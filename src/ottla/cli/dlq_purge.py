@@ -10,7 +10,7 @@ from ottla.cli.failure import CommandError
 from ottla.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
+    from ottla.client.io.cluster import Cluster
     from ottla.model.topic_partition import TopicPartition
     from ottla.pipelines.dead_letters.redriving import Letters
 
@@ -21,11 +21,13 @@ _INT64_MAX = (1 << 63) - 1
 @click.command("purge")
 @bootstrap_option
 @click.argument("topic")
-@click.option("--redriven", is_flag=True, help="Those that were sent back, up to the first that was not.")
-@click.option("--older-than", metavar="TIME", help="Those refused before then, such as -7d for seven days ago.")
-@click.option("--before", metavar="PARTITION:OFFSET", multiple=True, help="Those before an offset; repeatable.")
-@click.option("--all", "everything", is_flag=True, help="All that are there now.")
-@click.option("--execute", is_flag=True, help="Do it; without, show what would be done.")
+@click.option("--redriven", is_flag=True, help="Delete letters that were sent back, up to the first that was not.")
+@click.option("--older-than", metavar="TIME", help="Delete letters before this time; -7d for seven days ago.")
+@click.option(
+    "--before", metavar="PARTITION:OFFSET", multiple=True, help="Delete letters before an offset; repeatable."
+)
+@click.option("--all", "everything", is_flag=True, help="Delete all letters up to the current end.")
+@click.option("--execute", is_flag=True, help="Execute; without it, only show what would be done.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of partitions.")
 def purge(
     bootstrap: str,
@@ -37,7 +39,7 @@ def purge(
     execute: bool,
     as_json: bool,
 ) -> None:
-    """Delete dead letters. A log is cut at its beginning: what is to go is all that lies before an offset.
+    """Delete dead letters from the beginning of their topic: in each partition everything before an offset.
 
     \b
     Examples:
@@ -45,14 +47,14 @@ def purge(
       ottla dlq purge flights.dead-letters --older-than -30d --execute
     """
     if sum((redriven, older_than is not None, bool(before), everything)) != 1:
-        raise click.UsageError("say what is to go: one of --redriven, --older-than, --before and --all")
+        raise click.UsageError("give one of --redriven, --older-than, --before and --all")
     older_ms = _time(older_than) if older_than is not None else None
     cuts = dict(_before(text) for text in before)
 
     async def action(cluster: "Cluster") -> "list[tuple[TopicPartition, int, int, int]]":
         """Of each partition where it begins, where it would, and where its letters that were not sent back begin."""
         from ottla.cli.dlq import reader
-        from ottla.client.admin import Admin
+        from ottla.client.admin.admin import Admin
         from ottla.pipelines.dead_letters.redriving import Letters
 
         async with reader(bootstrap) as consumer:
@@ -117,7 +119,7 @@ def _report(rows: "list[tuple[TopicPartition, int, int, int]]", *, execute: bool
     total = sum(end - start for _, start, end, _ in rows)
     unsent = sum(max(end - max(position, start), 0) for _, start, end, position in rows)
     if unsent:
-        click.echo(f"warning: up to {unsent} of these offsets hold letters that were not sent back", err=True)
+        click.echo(f"warning: up to {unsent} of these offsets have letters that were not sent back", err=True)
     if execute:
         click.echo(f"deleted {total} offsets")
     else:

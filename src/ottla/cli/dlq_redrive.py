@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.connection import bootstrap_option, client_options, with_cluster
+from ottla.cli.connection import bootstrap_option, connected, with_cluster
 from ottla.cli.dlq_filter import filter_of, filter_options
 from ottla.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
-    from ottla.client.consumer import Consumer
+    from ottla.client.consuming.consumer import Consumer
+    from ottla.client.io.cluster import Cluster
     from ottla.pipelines.dead_letters.filters import Filter
     from ottla.pipelines.dead_letters.redrive import Rules
     from ottla.pipelines.dead_letters.redriving import Letters, Pace, Tally
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 @bootstrap_option
 @click.argument("topic")
 @filter_options
-@click.option("--into", metavar="TOPIC", help="Send them there, not to where they came from.")
-@click.option("-n", "--count", type=click.IntRange(1), help="At most so many.")
-@click.option("--rate", metavar="N", type=click.IntRange(1), help="At most so many a second.")
+@click.option("--into", metavar="TOPIC", help="Send all letters to this topic.  [the source topics]")
+@click.option("-n", "--count", type=click.IntRange(1), help="The maximum number of letters.")
+@click.option("--rate", metavar="N", type=click.IntRange(1), help="The maximum number of letters per second.")
 @click.option(
     "--max-replays",
     metavar="N",
     type=click.IntRange(1, 1_000_000),
     default=3,
     show_default=True,
-    help="Leave those that were sent back so often already and refused again.",
+    help="Skip letters that were sent back this many times and refused each time.",
 )
-@click.option("--execute", is_flag=True, help="Do it; without, show what would be done.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document of what was done, or would be.")
+@click.option("--execute", is_flag=True, help="Execute; without it, only show what would be done.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document of the result or plan.")
 def redrive(
     bootstrap: str,
     topic: str,
@@ -44,11 +44,11 @@ def redrive(
     as_json: bool,
     **chosen: Any,
 ) -> None:
-    """Send dead letters back to the topics and partitions they came from, each once.
+    """Send dead letters back to their source topics and partitions, exactly once.
 
-    Key, value, headers and time are those of the record; one header counts how often it was sent back. It is done in
-    transactions that remember what was sent: interrupted at any point and run again, nothing is lost and nothing goes
-    twice, whatever filter it is run with. Letters stay in their topic until `ottla dlq purge --redriven`.
+    Key, value, headers and timestamp are those of the record; one header counts how often it was sent back. Each
+    transaction also stores which letters it sent: you can interrupt and repeat the command, with any filter, and no
+    letter is lost or sent twice. Letters stay in their topic until `ottla dlq purge --redriven`.
 
     \b
     Examples:
@@ -85,8 +85,8 @@ async def _execute(
     rate: int | None,
 ) -> "Tally":
     from ottla.cli.progress import Progress
-    from ottla.client.producer import Producer
-    from ottla.client.producer_options import ProducerOptions
+    from ottla.client.producing.producer import Producer
+    from ottla.client.producing.producer_options import ProducerOptions
     from ottla.pipelines.dead_letters.redriving import CHUNK_RECORDS, Tally, group_of, redrive
 
     tally = Tally()
@@ -94,7 +94,7 @@ async def _execute(
     # A slow rate is kept with small transactions, or it would come in bursts.
     chunk = CHUNK_RECORDS if rate is None else max(1, min(rate, CHUNK_RECORDS))
     with Progress("sending back", None) as progress:
-        async with Producer(client_options(bootstrap), options) as producer:
+        async with connected(bootstrap, lambda client: Producer(client, options)) as producer:
             steps = redrive(
                 cluster,
                 producer,

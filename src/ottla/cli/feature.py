@@ -9,20 +9,20 @@ from ottla.cli.output import print_json, print_table
 from ottla.cli.settings import parse_settings
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
-    from ottla.client.features import FeatureListing
+    from ottla.client.admin.features import FeatureListing
+    from ottla.client.io.cluster import Cluster
 
 
 @click.group()
 def feature() -> None:
-    """Show and change which levels of features the cluster uses."""
+    """Show and change the feature levels of the cluster."""
 
 
 @feature.command("list")
 @bootstrap_option
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of features.")
 def list_features(bootstrap: str, as_json: bool) -> None:
-    """List features with the levels that the broker supports and the one that holds; 0 is: not used.
+    """List features with the supported levels and the current one; 0 means disabled.
 
     \b
     Example:
@@ -30,7 +30,7 @@ def list_features(bootstrap: str, as_json: bool) -> None:
     """
 
     async def action(cluster: "Cluster") -> "list[FeatureListing]":
-        from ottla.client.admin import Admin
+        from ottla.client.admin.admin import Admin
 
         return await Admin(cluster).list_features()
 
@@ -45,9 +45,10 @@ def list_features(bootstrap: str, as_json: bool) -> None:
 @feature.command("set")
 @bootstrap_option
 @click.argument("levels", metavar="FEATURE=LEVEL...", nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Only check.")
-def set_features(bootstrap: str, levels: tuple[str, ...], dry_run: bool) -> None:
-    """Have the cluster use these levels, all of them or none; 0 for not to use a feature.
+@click.option("--dry-run", is_flag=True, help="Check only.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON array of features.")
+def set_features(bootstrap: str, levels: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+    """Set feature levels, all of them or none; 0 disables a feature.
 
     \b
     Example:
@@ -60,10 +61,13 @@ def set_features(bootstrap: str, levels: tuple[str, ...], dry_run: bool) -> None
         wanted[name] = int(text)
 
     async def action(cluster: "Cluster") -> None:
-        from ottla.client.admin import Admin
+        from ottla.client.admin.admin import Admin
 
         await Admin(cluster).update_features(wanted, validate_only=dry_run)
-        done = "would set" if dry_run else "set"
-        click.echo(f"{done} {', '.join(f'{name} to {level}' for name, level in wanted.items())}")
 
     with_cluster(bootstrap, action)
+    if as_json:
+        print_json([{"feature": name, "level": level, "set": not dry_run} for name, level in wanted.items()])
+    else:
+        done = "would set" if dry_run else "set"
+        click.echo(f"{done} {', '.join(f'{name} to {level}' for name, level in wanted.items())}")

@@ -1,5 +1,6 @@
-"""`ottla group`: which consumer groups there are, who is in them, how far behind they are, and what moves them."""
+"""`ottla group`: which groups there are, who is in them, how far behind they are, and what moves them."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -7,16 +8,18 @@ import click
 from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.group_change import delete_groups, delete_offsets, reset
 from ottla.cli.group_seek import seek
+from ottla.cli.group_show import consumer_group_document, share_group_document, show_consumer_group, show_share_group
 from ottla.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
-    from ottla.client.group_admin import GroupDescription, GroupListing, PartitionLag
+    from ottla.client.admin.group_admin import GroupDescription, GroupListing
+    from ottla.client.admin.share_group_admin import ShareGroupDescription
+    from ottla.client.io.cluster import Cluster
 
 
 @click.group()
 def group() -> None:
-    """List consumer groups, show how far behind they are, move and delete them."""
+    """List groups, show their lag, move and delete them."""
 
 
 @group.command("list")
@@ -24,7 +27,7 @@ def group() -> None:
 @click.option("-q", "--quiet", is_flag=True, help="Names only, one a line.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of groups.")
 def list_groups(bootstrap: str, quiet: bool, as_json: bool) -> None:
-    """List consumer groups.
+    """List groups of all kinds.
 
     \b
     Example:
@@ -32,7 +35,7 @@ def list_groups(bootstrap: str, quiet: bool, as_json: bool) -> None:
     """
 
     async def action(cluster: "Cluster") -> "list[GroupListing]":
-        from ottla.client.group_admin import GroupAdmin
+        from ottla.client.admin.group_admin import GroupAdmin
 
         return await GroupAdmin(cluster).list_groups()
 
@@ -53,22 +56,20 @@ def list_groups(bootstrap: str, quiet: bool, as_json: bool) -> None:
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of groups.")
 def describe(bootstrap: str, names: tuple[str, ...], as_json: bool) -> None:
-    """Show members, committed offsets and lag of consumer groups.
+    """Show members, positions and lag of groups, consumer groups and share groups.
 
-    The lag of a partition is its end minus the committed offset: what has not been read, and what was read since the
-    last commit.
+    The lag of a partition is its end minus the committed offset. It includes records read since the last commit.
+    BEHIND is the age of the first record that the group has not read.
+
+    For a share group, the lag counts the records that are not done. IN-FLIGHT records are held by members, RETURNED
+    ones can be delivered again, WAITING ones later. OLDEST is the first record that is not done, DELIVERIES how often
+    it was delivered, HELD-BY the member that has it.
 
     \b
     Example:
       ottla group describe billing
     """
-
-    async def action(cluster: "Cluster") -> "list[GroupDescription]":
-        from ottla.client.group_admin import GroupAdmin
-
-        return [await GroupAdmin(cluster).describe_group(name) for name in names]
-
-    described = with_cluster(bootstrap, action)
+    described = with_cluster(bootstrap, partial(_describe, names))
     if as_json:
         print_json([_document(each) for each in described])
         return
@@ -78,68 +79,40 @@ def describe(bootstrap: str, names: tuple[str, ...], as_json: bool) -> None:
         _show(each)
 
 
+async def _describe(names: tuple[str, ...], cluster: "Cluster") -> "list[GroupDescription | ShareGroupDescription]":
+    from ottla.client.admin.group_admin import GroupAdmin
+    from ottla.client.admin.share_group_admin import SHARE, ShareGroupAdmin
+    from ottla.client.errors import GroupNotFoundError
+    from ottla.runtime.clock import SystemClock
+
+    described: list[GroupDescription | ShareGroupDescription] = []
+    for name in names:
+        now_ms = SystemClock().now_ms()
+        try:
+            described.append(await GroupAdmin(cluster).describe_group(name, now_ms))
+        except GroupNotFoundError as error:
+            if error.group_type != SHARE:
+                raise
+            described.append(await ShareGroupAdmin(cluster).describe_group(name, now_ms))
+    return described
+
+
+def _show(each: "GroupDescription | ShareGroupDescription") -> None:
+    from ottla.client.admin.share_group_admin import ShareGroupDescription
+
+    if isinstance(each, ShareGroupDescription):
+        show_share_group(each)
+    else:
+        show_consumer_group(each)
+
+
+def _document(each: "GroupDescription | ShareGroupDescription") -> dict[str, Any]:
+    from ottla.client.admin.share_group_admin import ShareGroupDescription
+
+    return share_group_document(each) if isinstance(each, ShareGroupDescription) else consumer_group_document(each)
+
+
 group.add_command(reset)
 group.add_command(seek)
 group.add_command(delete_groups)
 group.add_command(delete_offsets)
-
-
-def _show(described: "GroupDescription") -> None:
-    members = f"{len(described.members)} member{'s' * (len(described.members) != 1)}"
-    assignor = f"  assignor {described.assignor}" if described.assignor else ""
-    click.echo(
-        f"group {described.group_id}  {described.group_type}  {described.state}  {members}{assignor}"
-        f"  coordinator {described.coordinator}  lag {described.total_lag}"
-    )
-    columns = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "CLIENT", "HOST"]
-    rows = [
-        (
-            each.topic_partition.topic,
-            each.topic_partition.partition,
-            each.committed,
-            each.log_end_offset,
-            each.lag,
-            each.member.member_id if each.member is not None else None,
-            each.member.client_id if each.member is not None else None,
-            each.member.host if each.member is not None else None,
-        )
-        for each in described.partitions
-    ]
-    print_table(columns, rows, right=["PARTITION", "COMMITTED", "END", "LAG"])
-
-
-def _document(described: "GroupDescription") -> dict[str, Any]:
-    return {
-        "group": described.group_id,
-        "state": described.state,
-        "type": described.group_type,
-        "protocol_type": described.protocol_type,
-        "assignor": described.assignor,
-        "coordinator": described.coordinator,
-        "lag": described.total_lag,
-        "members": [
-            {
-                "member_id": member.member_id,
-                "group_instance_id": member.group_instance_id,
-                "client_id": member.client_id,
-                "host": member.host,
-                "protocol": member.protocol,
-                "epoch": member.epoch if member.epoch >= 0 else None,
-                "partitions": [list(each) for each in member.assignment],
-            }
-            for member in described.members
-        ],
-        "partitions": [_partition(each) for each in described.partitions],
-    }
-
-
-def _partition(each: "PartitionLag") -> dict[str, Any]:
-    return {
-        "topic": each.topic_partition.topic,
-        "partition": each.topic_partition.partition,
-        "committed_offset": each.committed,
-        "log_end_offset": each.log_end_offset,
-        "lag": each.lag,
-        "metadata": each.metadata,
-        "member_id": each.member.member_id if each.member is not None else None,
-    }

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ottla.cli.offset_reset import OffsetReset
-    from ottla.client.cluster import Cluster
     from ottla.client.errors import BrokerError, ClientError
+    from ottla.client.io.cluster import Cluster
     from ottla.model.topic_partition import TopicPartition
 
 _INT64_MAX = (1 << 63) - 1
@@ -25,9 +25,9 @@ _INT64_MAX = (1 << 63) - 1
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of the groups that were deleted.")
 def delete_groups(bootstrap: str, names: tuple[str, ...], as_json: bool) -> None:
-    """Delete consumer groups and the offsets they have committed, without asking.
+    """Delete groups and their committed offsets, without confirmation. Share groups lose what they have in flight.
 
-    A group that has members is refused: stop them first. The others that were named are deleted all the same.
+    A group with members is refused: stop them first. Other named groups are still deleted.
 
     \b
     Example:
@@ -35,8 +35,8 @@ def delete_groups(bootstrap: str, names: tuple[str, ...], as_json: bool) -> None
     """
 
     async def action(cluster: "Cluster") -> "tuple[list[str], list[ClientError | CommandError]]":
+        from ottla.client.admin.group_admin import GroupAdmin
         from ottla.client.errors import BrokerError
-        from ottla.client.group_admin import GroupAdmin
         from ottla.model.error_code import ErrorCode
 
         deleted: list[str] = []
@@ -68,10 +68,10 @@ def delete_groups(bootstrap: str, names: tuple[str, ...], as_json: bool) -> None
 @click.argument("places", metavar="TOPIC[:PARTITION,...]...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of partitions.")
 def delete_offsets(bootstrap: str, group_id: str, places: tuple[str, ...], as_json: bool) -> None:
-    """Forget what a consumer group has committed for topics or partitions.
+    """Delete committed offsets of a consumer group.
 
-    Topics that members of the group read now are refused. Where a group has no offset, its consumers begin where they
-    are configured to.
+    Topics that members are subscribed to are refused. Without a committed offset, consumers start by their
+    auto.offset.reset. A share group must be empty and loses whole topics; it starts by its share.auto.offset.reset.
 
     \b
     Example:
@@ -80,10 +80,17 @@ def delete_offsets(bootstrap: str, group_id: str, places: tuple[str, ...], as_js
     selections = [parse_selection(text) for text in places]
 
     async def action(cluster: "Cluster") -> "Mapping[TopicPartition, BrokerError | None]":
-        from ottla.client.group_admin import GroupAdmin
+        from ottla.client.admin.group_admin import GroupAdmin
+        from ottla.client.admin.share_group_admin import ShareGroupAdmin
 
         partitions = await partitions_of(cluster, selections)
-        return await GroupAdmin(cluster).delete_offsets(group_id, partitions)
+        share = ShareGroupAdmin(cluster)
+        if not await share.is_share_group(group_id):
+            return await GroupAdmin(cluster).delete_offsets(group_id, partitions)
+        if any(each.partitions is not None for each in selections):
+            raise CommandError(f"group {group_id!r} is a share group, which loses whole topics: name no partitions")
+        topics = await share.delete_topics(group_id, tuple({each.topic: None for each in partitions}))
+        return {each: topics.get(each.topic) for each in partitions}
 
     outcomes = with_cluster(bootstrap, action)
     if as_json:
@@ -119,14 +126,20 @@ def _has_members(group_id: str, what: str) -> CommandError:
 @bootstrap_option
 @click.argument("group_id", metavar="GROUP")
 @click.argument("places", metavar="[TOPIC[:PARTITION,...]]...", nargs=-1)
-@click.option("--all-topics", is_flag=True, help="All partitions for which the group has committed.")
-@click.option("--to-earliest", is_flag=True, help="To the first record that is there.")
-@click.option("--to-latest", is_flag=True, help="To the end: only what comes from now on.")
+@click.option("--all-topics", is_flag=True, help="All partitions with a committed offset.")
+@click.option("--to-earliest", is_flag=True, help="To the first record.")
+@click.option("--to-latest", is_flag=True, help="To the end: only new records.")
 @click.option("--to-offset", metavar="N", type=click.IntRange(0, _INT64_MAX), help="To this offset.")
-@click.option("--to-datetime", metavar="TIME", help="To the first record at or after it; ISO 8601, UTC if not said.")
-@click.option("--by-duration", metavar="DURATION", help="The same, so long ago: 15m (s, m, h, d) or P1DT2H30M.")
-@click.option("--shift-by", metavar="N", type=click.IntRange(-_INT64_MAX, _INT64_MAX), help="On by N, or back by -N.")
-@click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
+@click.option(
+    "--to-datetime", metavar="TIME", help="To the first record at or after this time; ISO 8601, UTC by default."
+)
+@click.option(
+    "--by-duration", metavar="DURATION", help="To the first record after this long ago: 15m (s, m, h, d) or P1DT2H30M."
+)
+@click.option(
+    "--shift-by", metavar="N", type=click.IntRange(-_INT64_MAX, _INT64_MAX), help="Forward by N, or back by -N."
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be written.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of partitions.")
 def reset(
     bootstrap: str,
@@ -142,13 +155,14 @@ def reset(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Move a consumer group to other offsets, also while it is running.
+    """Move a group to other offsets, even while it runs.
 
-    Members are not stopped: they lose their place in the group, so that nothing they have read until then is committed
-    any more, join it again by themselves and go on from the new offsets.
+    Members keep running: they are removed from the group, so that they cannot commit older offsets, rejoin
+    automatically and continue from the new offsets.
 
-    An offset that is not in the log is put to the nearer end of it, with a warning. All partitions are decided before
-    the first is written. A group that does not exist is made.
+    An offset outside of the log moves to the nearer end, with a warning. All offsets are computed before the first
+    is written. A missing group is created, as a consumer group. A share group delivers everything from there on, also
+    what was accepted before.
 
     \b
     Examples:
@@ -157,7 +171,7 @@ def reset(
       ottla group reset billing --all-topics --shift-by -100
     """
     if bool(places) == all_topics:
-        raise click.UsageError("say which topics: TOPIC[:PARTITION,...], or --all-topics, not both")
+        raise click.UsageError("give either TOPIC[:PARTITION,...] or --all-topics")
     wanted = _wanted(to_earliest, to_latest, to_offset, to_datetime, by_duration, shift_by)
     selections = None if all_topics else [parse_selection(text) for text in places]
 
@@ -203,7 +217,7 @@ def _wanted(
         said.append(OffsetReset(ResetTo.SHIFT, shift_by))
     if len(said) != 1:
         raise click.UsageError(
-            "say where to with one of --to-earliest, --to-latest, --to-offset, --to-datetime, --by-duration, --shift-by"
+            "give one of --to-earliest, --to-latest, --to-offset, --to-datetime, --by-duration and --shift-by"
         )
     return said[0]
 
@@ -218,19 +232,21 @@ async def move_group(
 ) -> list[dict[str, Any]]:
     """Decide for all partitions, with None for those the group has committed, say what is not as asked for, commit."""
     from ottla.cli.offset_reset import NoCommittedOffsetError, PartitionNow, ResetTo, new_offset
-    from ottla.client.admin import Admin
+    from ottla.client.admin.admin import Admin
+    from ottla.client.admin.group_admin import GroupAdmin
+    from ottla.client.admin.share_group_admin import ShareGroupAdmin
+    from ottla.client.consuming.offsets import OffsetAt
     from ottla.client.errors import BrokerError
-    from ottla.client.group_admin import GroupAdmin
-    from ottla.client.offsets import OffsetAt
     from ottla.model.error_code import ErrorCode
 
-    groups, admin = GroupAdmin(cluster), Admin(cluster)
+    share, admin = ShareGroupAdmin(cluster), Admin(cluster)
+    groups = share if await share.is_share_group(group_id) else GroupAdmin(cluster)
     if not dry_run and (count := await groups.send_members_away(group_id)):
-        what = "member is" if count == 1 else "members are"
-        click.echo(f"{count} {what} moved along: they join group {group_id} again and go on from there", err=True)
+        what = f"{count} member{'s' * (count != 1)}"
+        click.echo(f"removed {what} of group {group_id}, to rejoin it and continue from the new offsets", err=True)
     committed = await groups.committed(group_id)
     if selections is None and not committed:
-        raise CommandError(f"group {group_id!r} has committed nothing: name the topics instead of --all-topics")
+        raise CommandError(f"group {group_id!r} has no committed offsets: name the topics instead of --all-topics")
     partitions = sorted(committed) if selections is None else await partitions_of(cluster, selections)
     starts = await admin.list_offsets(dict.fromkeys(partitions, OffsetAt.EARLIEST))
     ends = await admin.list_offsets(dict.fromkeys(partitions, OffsetAt.LATEST))
@@ -246,7 +262,7 @@ async def move_group(
             decided = new_offset(resets[place], now)
         except NoCommittedOffsetError:
             raise CommandError(
-                f"group {group_id!r} has committed nothing for {place}, so there is nothing to shift: "
+                f"group {group_id!r} has no committed offset for {place} to shift: "
                 "use --to-earliest, --to-latest or --to-offset"
             ) from None
         offsets[place] = decided.offset
@@ -256,7 +272,7 @@ async def move_group(
         try:
             await groups.set_offsets(group_id, offsets)
         except BrokerError as error:
-            if error.code == ErrorCode.UNKNOWN_MEMBER_ID:
+            if error.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NON_EMPTY_GROUP):
                 raise _has_members(group_id, "was not moved") from error
             raise
     return [

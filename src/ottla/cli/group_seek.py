@@ -1,4 +1,4 @@
-"""`ottla group seek`: a consumer group to an offset of its own in each partition."""
+"""`ottla group seek`: a group to an offset of its own in each partition."""
 
 import re
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from ottla.cli.offset_reset import OffsetReset, ResetTo
 from ottla.cli.partition_selection import Selection
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
+    from ottla.client.io.cluster import Cluster
     from ottla.model.topic_partition import TopicPartition
 
 _INT64_MAX = (1 << 63) - 1
@@ -26,13 +26,12 @@ Positions = dict[tuple[str, int], OffsetReset]
 @bootstrap_option
 @click.argument("group_id", metavar="GROUP")
 @click.argument("places", metavar="TOPIC:PARTITION=OFFSET[,...]...", nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be written.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of partitions.")
 def seek(bootstrap: str, group_id: str, places: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
-    """Move a consumer group to an offset of its own in each partition, also while it is running.
+    """Move a group to a given offset in each partition, even while it runs.
 
-    OFFSET is a number, earliest or latest. The rest is as with `ottla group reset`, which moves all partitions in the
-    same way.
+    OFFSET is a number, earliest or latest. Otherwise it works like `ottla group reset`.
 
     \b
     Example:

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 @click.command("dump")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-r", "--records", is_flag=True, help="Show the records of each batch.")
-@click.option("-n", "--limit", type=click.IntRange(1), help="Show so many lines of each file.")
+@click.option("-n", "--limit", type=click.IntRange(1), help="The maximum number of lines of each file.")
 @click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object a line.")
 def log_dump(paths: tuple[Path, ...], records: bool, limit: int | None, as_json: bool) -> None:
-    """Show what lies in log, index, time index, snapshot and checkpoint files.
+    """Show the contents of log, index, time index, snapshot and checkpoint files.
 
-    PATH is a file, the directory of a partition, or a data directory, Ottla's or Kafka's. A broker may run meanwhile.
-    Records of the internal topics are shown by their fields. When a log is damaged the command says where and why, and
-    ends with 1.
+    PATH is a file, the directory of a partition, or a data directory, Ottla's or Kafka's. The broker may be running.
+    Records of internal topics are shown by their fields. If a log is damaged, the command reports where and why, and
+    exits with 1.
 
     \b
     Examples:
@@ -65,7 +65,7 @@ def _files(paths: Iterable[Path]) -> list[Path]:
         elif not path.exists():
             raise CommandError(f"{path}: no such file or directory", ExitCode.NOT_FOUND)
         elif not is_log_file(path):
-            raise CommandError(f"{path}: not a file of a data directory, by its name", ExitCode.USAGE)
+            raise CommandError(f"{path}: the name is not that of a file of a data directory", ExitCode.USAGE)
         else:
             found.append(path)
     return found

@@ -57,13 +57,13 @@ def rows(path: Path, *, records: bool) -> Iterator[Row]:
     """The rows of one file; with `records` a log's records too. Raises OSError, InvalidInputError."""
     reader = _reader(path)
     if reader is None:
-        raise InvalidInputError(f"{path}: not a file of a data directory, by its name")
+        raise InvalidInputError(f"{path}: the name is not that of a file of a data directory")
     try:
         yield from reader(path, records)
     except InvalidInputError:
         raise
     except ValueError as error:
-        raise InvalidInputError(f"the file is not what its name says: {error}") from error
+        raise InvalidInputError(f"the file does not have the format that its name implies: {error}") from error
 
 
 def _reader(path: Path) -> Callable[[Path, bool], Iterator[Row]] | None:

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object a line, for each log.")
 def log_verify(paths: tuple[Path, ...], as_json: bool) -> None:
-    """Check that logs are as they were written: batches, indexes, leader epochs, snapshots and checkpoints.
+    """Check logs for damage: batches, indexes, leader epochs, snapshots and checkpoints.
 
     PATH is a data directory or the directory of a partition, Ottla's or Kafka's. The broker must be stopped; nothing is
-    changed. What the next start puts right by itself, a torn end after a kill for example, is shown as a note. Ends
-    with 1 when anything else is wrong.
+    changed. A note is something that the next start repairs, for example an incomplete batch at the end after a kill.
+    The exit code is 1 when anything else is wrong.
 
     \b
     Examples:
@@ -72,15 +72,29 @@ def _place(path: Path) -> tuple[Path, "list[tuple[str, TopicPartition]]"]:
     if not path.exists():
         raise CommandError(f"{path}: no such file or directory", ExitCode.NOT_FOUND)
     if not path.is_dir():
-        raise CommandError(f"{path}: not a data directory, nor that of a partition", ExitCode.USAGE)
+        raise CommandError(f"{path}: neither a data directory nor the directory of a partition", ExitCode.USAGE)
     logs = list(log_directories(OsDisk(), str(path)))
-    if logs or (path / META_PROPERTIES).exists():
+    if (path / META_PROPERTIES).exists():
+        return path, logs
+    logs = [(each, name) for each, name in logs if _has_log_files(Path(each))]
+    if logs:
         return path, logs
     whole = path.absolute()
     name = parse_log_directory_name(whole.name)
-    if name is None:
-        raise CommandError(f"{path}: no logs in it", ExitCode.NOT_FOUND)
+    if name is None or not (_has_log_files(path) or (whole.parent / META_PROPERTIES).exists()):
+        raise CommandError(
+            f"{path}: neither a data directory, it has no {META_PROPERTIES}, nor the directory of a partition",
+            ExitCode.NOT_FOUND,
+        )
     return whole.parent, [(str(path), name)]
+
+
+def _has_log_files(directory: Path) -> bool:
+    """Whether there is any file of a log, a segment's or another: many directories have names like a partition's."""
+    from ottla.storage.file_names import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_offset_file_name
+
+    own = (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
+    return any(each.name in own or parse_offset_file_name(each.name) is not None for each in directory.iterdir())
 
 
 @contextmanager
@@ -99,7 +113,7 @@ def _left_alone(directory: Path) -> Iterator[None]:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
             fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError) as error:
-            raise CommandError(f"{directory} is used by a broker: stop it first, it is writing there") from error
+            raise CommandError(f"{directory} is used by a running broker: stop it first") from error
         yield
     finally:
         os.close(fd)

@@ -27,7 +27,7 @@ Exit codes:
   130  ended by Ctrl-C, 143 by SIGTERM
 
 \b
-OTTLA_BOOTSTRAP says where the broker is when --bootstrap does not; else it is 127.0.0.1:9092.
+OTTLA_BOOTSTRAP is the default of --bootstrap; without either, 127.0.0.1:9092.
 """
 
 
@@ -62,36 +62,45 @@ class LazyCommands(click.Group):
 
 _LOG = LazyCommands(
     {
-        "dump": ("ottla.cli.log_dump", "log_dump", "Show what lies in log, index, snapshot and checkpoint files."),
-        "verify": ("ottla.cli.log_verify", "log_verify", "Check the files of logs that no broker uses."),
-        "dirs": ("ottla.cli.log_directories", "dirs", "Show the data directories of brokers and what lies in them."),
+        "dump": ("ottla.cli.log_dump", "log_dump", "Show the contents of log, index, snapshot and checkpoint files."),
+        "verify": ("ottla.cli.log_verify", "log_verify", "Verify the files of logs that no broker uses."),
+        "dirs": ("ottla.cli.log_directories", "dirs", "Show the data directories of brokers and their contents."),
         "move": ("ottla.cli.log_directories", "move", "Move replicas to another data directory of their broker."),
     },
     name="log",
-    help="Look into the files of a data directory, without a broker; move logs between the directories of one.",
+    help="Inspect the files of a data directory without a broker; move logs between data directories.",
 )
 
 _COMMANDS = {
     "serve": ("ottla.cli.serve", "serve_command", "Run a broker."),
+    "lookupd": ("ottla.cli.lookupd", "lookupd_command", "Run a lookup service for NSQ clients."),
     "topic": ("ottla.cli.topic", "topic", "Create, list, describe, alter and delete topics, and their records."),
     "produce": ("ottla.cli.produce", "produce", "Write records to a topic, from a pipe or files."),
     "consume": ("ottla.cli.consume", "consume", "Read records of a topic, as text, JSON or your own format."),
-    "group": ("ottla.cli.group", "group", "Show consumer groups and their lag, move and delete them."),
-    "transaction": ("ottla.cli.transaction", "transaction", "Show transactions, find those that hang, abort them."),
+    "group": ("ottla.cli.group", "group", "List groups, show their lag, move and delete them."),
+    "transaction": (
+        "ottla.cli.transaction",
+        "transaction",
+        "List and describe transactions, find hanging ones, abort them.",
+    ),
     "config": ("ottla.cli.config", "config", "Show and change settings of topics, brokers, groups and client metrics."),
-    "client-metrics": ("ottla.cli.client_metrics", "client_metrics", "Show what clients push of their metrics."),
-    "quota": ("ottla.cli.quota", "quota", "Show and change how much users, clients and addresses may move."),
-    "feature": ("ottla.cli.feature", "feature", "Show and change which levels of features the cluster uses."),
+    "client-metrics": ("ottla.cli.client_metrics", "client_metrics", "Show the metrics that clients push."),
+    "quota": ("ottla.cli.quota", "quota", "Show and change quotas of users, clients and IPs."),
+    "user": ("ottla.cli.user", "user", "Show and change users that log in by SCRAM."),
+    "acl": ("ottla.cli.acl", "acl", "Show and change ACLs: who may do what."),
+    "feature": ("ottla.cli.feature", "feature", "Show and change the feature levels of the cluster."),
     "cluster": (
         "ottla.cli.cluster",
         "cluster_command",
-        "Show the cluster, its brokers and what is not well; elect, decommission.",
+        "Show the cluster, its brokers and its health; elect leaders, decommission brokers.",
     ),
-    "archive": ("ottla.cli.archive", "archive", "Keep topics as Parquet files; verify, query and restore them."),
+    "archive": ("ottla.cli.archive", "archive", "Archive topics as Parquet files; verify, query and restore them."),
     "pipeline": ("ottla.cli.pipeline", "pipeline", "Write, check, draw, test, run and watch pipelines on Spark."),
     "perf": ("ottla.cli.perf", "perf", "Measure producing, consuming and latency with Ottla's own client."),
-    "dlq": ("ottla.cli.dlq", "dlq", "Show dead letters, why they are there, send them back, delete them."),
-    "log": ("ottla.cli.main", "_LOG", "Look into the files of data directories, and move logs between them."),
+    "delay": ("ottla.cli.delay", "delay", "Show what waits in a delay topic, and cancel it."),
+    "dlq": ("ottla.cli.dlq", "dlq", "Show dead letters and their reasons, send them back, delete them."),
+    "log": ("ottla.cli.main", "_LOG", "Inspect the files of data directories, and move logs between them."),
+    "completion": ("ottla.cli.completion", "completion", "Print the completion script of a shell."),
 }
 
 
@@ -102,7 +111,7 @@ _COMMANDS = {
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, "-V", "--version", message="ottla %(version)s")
-@click.option("--debug", is_flag=True, help="Show tracebacks, and what the client does, on stderr.")
+@click.option("--debug", is_flag=True, help="Show tracebacks and client activity on stderr.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:
     """Ottla: a log that speaks the Apache Kafka protocol. Run a broker, or use any Kafka-compatible one."""

@@ -7,8 +7,8 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from ottla.client.admin import Admin
-    from ottla.client.configs import ConfigResource
+    from ottla.client.admin.admin import Admin
+    from ottla.client.admin.configs import ConfigResource
 
 
 async def warn_of_no_effect(admin: "Admin", resource: "ConfigResource", names: "Collection[str]") -> None:
@@ -25,4 +25,4 @@ async def warn_of_no_effect(admin: "Admin", resource: "ConfigResource", names: "
     for entry in entries:
         _, says_so, reason = (entry.documentation or "").partition(NO_EFFECT)
         if says_so:
-            click.echo(f"warning: {entry.name} changes nothing yet: {reason.removesuffix('.')}", err=True)
+            click.echo(f"warning: {entry.name} has no effect yet: {reason.removesuffix('.')}", err=True)

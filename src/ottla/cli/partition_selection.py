@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
+    from ottla.client.io.cluster import Cluster
     from ottla.model.topic_partition import TopicPartition
 
 PARTITIONS_MAX = 1_000_000
@@ -49,7 +49,7 @@ def parse_numbers(text: str) -> tuple[int, ...]:
 
 async def partitions_of(cluster: "Cluster", selections: Iterable[Selection]) -> "list[TopicPartition]":
     """The partitions, in order, each once. Raises TopicNotFoundError for a topic or partition that is not there."""
-    from ottla.client.admin import Admin
+    from ottla.client.admin.admin import Admin
     from ottla.client.errors import TopicNotFoundError
     from ottla.model.topic_partition import TopicPartition
 

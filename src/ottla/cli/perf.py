@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.client_properties import Kind, over_options
-from ottla.cli.connection import bootstrap_option, client_options, run_until_done
+from ottla.cli.connection import bootstrap_option, connected, run_until_done
+from ottla.cli.created_topic import tell_if_created
 from ottla.cli.failure import CommandError
 from ottla.cli.latencies import Latencies
 from ottla.cli.output import print_json
@@ -19,18 +20,23 @@ from ottla.cli.progress import Progress
 from ottla.runtime.clock import monotonic_ns
 
 if TYPE_CHECKING:
-    from ottla.client.consumer_options import ConsumerOptions
-    from ottla.client.delivery import Delivery
-    from ottla.client.producer_options import ProducerOptions
+    from ottla.client.consuming.consumer_options import ConsumerOptions
+    from ottla.client.producing.delivery import Delivery
+    from ottla.client.producing.producer_options import ProducerOptions
 
 _PAYLOADS = 64
 """How many different values there are: as much variety as a codec gets to see."""
 
 _records_option = click.option(
-    "-n", "--records", type=click.IntRange(1), default=100_000, show_default=True, help="How many."
+    "-n", "--records", type=click.IntRange(1), default=100_000, show_default=True, help="The number of records."
 )
 _size_option = click.option(
-    "-s", "--size", type=click.IntRange(1), default=1_000, show_default=True, help="Bytes of each value, random."
+    "-s",
+    "--size",
+    type=click.IntRange(1),
+    default=1_000,
+    show_default=True,
+    help="The size of each value in bytes; values are random.",
 )
 _json_option = click.option("--json", "as_json", is_flag=True, help="A JSON object.")
 _quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")
@@ -40,7 +46,7 @@ _quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def perf() -> None:
     """Measure producing, consuming and latency with Ottla's own client.
 
-    The figures are of this client and the broker together, on the machines they run on.
+    The figures include this client, the broker and the machines they run on.
     """
 
 
@@ -49,23 +55,23 @@ def perf() -> None:
 @click.argument("topic")
 @_records_option
 @_size_option
-@click.option("-r", "--rate", type=click.IntRange(1), help="Records a second at most; as fast as it goes if not said.")
+@click.option("-r", "--rate", type=click.IntRange(1), help="The maximum records per second.  [unlimited]")
 @_json_option
 @_quiet_option
 def perf_produce(
     bootstrap: str, topic: str, records: int, size: int, rate: int | None, as_json: bool, quiet: bool
 ) -> None:
-    """Produce records, and say how many a second were acknowledged and how long each took.
+    """Produce records, and report acknowledged records per second and latencies.
 
-    A latency is the time from the call of send to the acknowledgement; without --rate most of it is the wait in the
-    client's own queue. Settings of the producer are given by -X.
+    Latency is the time from the call of send to the acknowledgement. Without --rate most of it is queueing in the
+    client. Set producer settings with -X.
 
     \b
     Examples:
       ottla perf produce events -n 1000000 -s 100
       ottla perf produce events --rate 1000 -X linger.ms=0 -X acks=all
     """
-    from ottla.client.producer_options import ProducerOptions
+    from ottla.client.producing.producer_options import ProducerOptions
 
     options = ProducerOptions(**over_options(Kind.PRODUCER))
     result = run_until_done(_produce(bootstrap, topic, records, size, rate, options, quiet=quiet))
@@ -75,20 +81,26 @@ def perf_produce(
 @perf.command("consume")
 @bootstrap_option
 @click.argument("topic")
-@click.option("-n", "--records", type=click.IntRange(1), help="How many; all that are there now if not said.")
-@click.option("--timeout-ms", type=click.IntRange(1), default=10_000, show_default=True, help="To wait for the next.")
+@click.option("-n", "--records", type=click.IntRange(1), help="The number of records.  [all up to the current end]")
+@click.option(
+    "--timeout-ms",
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    help="The maximum wait for the next record.",
+)
 @_json_option
 @_quiet_option
 def perf_consume(bootstrap: str, topic: str, records: int | None, timeout_ms: int, as_json: bool, quiet: bool) -> None:
-    """Consume a topic from its beginning, and say how many records a second came.
+    """Consume a topic from its beginning, and report records per second.
 
-    Records are decoded as a program gets them, without a group. Settings of the consumer are given by -X.
+    Records are decoded, as for a program, without a group. Set consumer settings with -X.
 
     \b
     Example:
       ottla perf consume events -n 1000000
     """
-    from ottla.client.consumer_options import ConsumerOptions
+    from ottla.client.consuming.consumer_options import ConsumerOptions
 
     options = ConsumerOptions(**over_options(Kind.CONSUMER, auto_commit=False))
     result = run_until_done(_consume(bootstrap, topic, records, timeout_ms, options, quiet=quiet))
@@ -98,20 +110,22 @@ def perf_consume(bootstrap: str, topic: str, records: int | None, timeout_ms: in
 @perf.command("latency")
 @bootstrap_option
 @click.argument("topic")
-@click.option("-n", "--records", type=click.IntRange(1), default=1_000, show_default=True, help="How many.")
+@click.option(
+    "-n", "--records", type=click.IntRange(1), default=1_000, show_default=True, help="The number of records."
+)
 @_size_option
 @_json_option
 @_quiet_option
 def perf_latency(bootstrap: str, topic: str, records: int, size: int, as_json: bool, quiet: bool) -> None:
-    """Send records one at a time, and say how long each took until it was acknowledged and until it was consumed.
+    """Send records one at a time, and report the time until each is acknowledged and consumed.
 
-    One record is under way at a time, in partition 0: what is measured is the way there and back, not a queue.
+    One record is in flight at a time, in partition 0: the figure is the round trip without queueing.
 
     \b
     Example:
       ottla perf latency events -s 100
     """
-    from ottla.client.producer_options import ProducerOptions
+    from ottla.client.producing.producer_options import ProducerOptions
 
     options = ProducerOptions(**{"linger_ms": 0, **over_options(Kind.PRODUCER)})
     result = run_until_done(_latency(bootstrap, topic, records, size, options, quiet=quiet))
@@ -130,7 +144,7 @@ async def _produce(
 ) -> dict[str, Any]:
     import asyncio
 
-    from ottla.client.producer import Producer
+    from ottla.client.producing.producer import Producer
     from ottla.runtime.clock import SystemClock
     from ottla.runtime.timer import Timer
 
@@ -144,7 +158,8 @@ async def _produce(
             failures.append(delivery.error)
 
     progress = Progress("producing", records * size, quiet=quiet)
-    async with Producer(client_options(bootstrap), options) as producer:
+    async with connected(bootstrap, lambda client: Producer(client, options)) as producer:
+        await tell_if_created(producer, topic)
         await producer.partitions(topic)
         begun_ns = monotonic_ns()
         with progress:
@@ -174,12 +189,12 @@ async def _produce(
 async def _consume(
     bootstrap: str, topic: str, records: int | None, timeout_ms: int, options: "ConsumerOptions", *, quiet: bool
 ) -> dict[str, Any]:
-    from ottla.client.consumer import Consumer
-    from ottla.client.offsets import OffsetAt
+    from ottla.client.consuming.consumer import Consumer
+    from ottla.client.consuming.offsets import OffsetAt
 
     progress = Progress("consuming", None, quiet=quiet)
     count = size = 0
-    async with Consumer(client_options(bootstrap), options) as consumer:
+    async with connected(bootstrap, lambda client: Consumer(client, options)) as consumer:
         partitions = await consumer.partitions_of(topic)
         consumer.assign(partitions)
         await consumer.seek_to(dict.fromkeys(partitions, OffsetAt.EARLIEST))
@@ -198,7 +213,7 @@ async def _consume(
                 count, size = count + len(found), size + some
                 progress.add(some, len(found))
     if records is not None and count < records:
-        raise CommandError(f"only {count} of {records} records came, and no more for {timeout_ms} ms")
+        raise CommandError(f"only {count} of {records} records arrived; none for {timeout_ms} ms")
     return _throughput(count, size, last_ns - begun_ns)
 
 
@@ -209,10 +224,10 @@ def _has_reached(consumer: Any, ends: dict[Any, int]) -> bool:
 async def _latency(
     bootstrap: str, topic: str, records: int, size: int, options: "ProducerOptions", *, quiet: bool
 ) -> dict[str, Any]:
-    from ottla.client.consumer import Consumer
-    from ottla.client.consumer_options import ConsumerOptions
-    from ottla.client.offsets import OffsetAt
-    from ottla.client.producer import Producer
+    from ottla.client.consuming.consumer import Consumer
+    from ottla.client.consuming.consumer_options import ConsumerOptions
+    from ottla.client.consuming.offsets import OffsetAt
+    from ottla.client.producing.producer import Producer
     from ottla.model.topic_partition import TopicPartition
 
     place = TopicPartition(topic, 0)
@@ -220,9 +235,10 @@ async def _latency(
     acknowledged, consumed = Latencies(), Latencies()
     progress = Progress("measuring", records * size, quiet=quiet)
     async with (
-        Producer(client_options(bootstrap), options) as producer,
-        Consumer(client_options(bootstrap), ConsumerOptions(auto_commit=False)) as consumer,
+        connected(bootstrap, lambda client: Producer(client, options)) as producer,
+        connected(bootstrap, lambda client: Consumer(client, ConsumerOptions(auto_commit=False))) as consumer,
     ):
+        await tell_if_created(producer, topic)
         await producer.partitions(topic)
         consumer.assign([place])
         await consumer.seek_to({place: OffsetAt.LATEST})

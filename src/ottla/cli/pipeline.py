@@ -8,7 +8,7 @@ pipeline = LazyCommands(
         "lint": ("ottla.cli.pipeline_file", "lint", "Say all that is wrong with pipeline files, and where."),
         "graph": ("ottla.cli.pipeline_file", "graph", "Draw a pipeline as Mermaid or SVG."),
         "test": ("ottla.cli.pipeline_run", "test", "Run the tests of a pipeline on the rows in its file."),
-        "run": ("ottla.cli.pipeline_run", "run", "Run pipelines, for ever or until they have caught up."),
+        "run": ("ottla.cli.pipeline_run", "run", "Run pipelines, until stopped or until they have caught up."),
         "inspect": ("ottla.cli.pipeline_run", "inspect", "Show rows of a source or step."),
         "lag": ("ottla.cli.pipeline_positions", "lag", "Show how far each sink is behind."),
         "reset": ("ottla.cli.pipeline_positions", "reset", "Let a pipeline go on from another place."),

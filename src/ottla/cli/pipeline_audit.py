@@ -13,7 +13,7 @@ from ottla.cli.output import print_json, print_table
 from ottla.cli.pipeline_run import BOOTSTRAP, FILE, bootstrap_of, read_spec
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
+    from ottla.client.io.cluster import Cluster
     from ottla.pipelines.audit.balance import Balance
     from ottla.pipelines.audit.reading import Read
     from ottla.pipelines.audit.report import Report
@@ -25,14 +25,14 @@ FINDINGS_SHOWN = 50
 @click.command("audit")
 @FILE
 @BOOTSTRAP
-@click.option("--since", metavar="TIME", help="Only batches that began then or later; -2h for two hours ago.")
-@click.option("--side", metavar="SUFFIX", help="Of the replay of that name.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document of totals and findings.")
+@click.option("--since", metavar="TIME", help="Only micro-batches from this time on; -2h for two hours ago.")
+@click.option("--side", metavar="SUFFIX", help="Check the replay of this name.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document with totals and findings.")
 def audit(file: Path, bootstrap: str | None, since: str | None, side: str | None, as_json: bool) -> int:
-    """Check what a pipeline reported of each micro-batch: gaps, repeats, and rows that are not accounted for.
+    """Check the audit reports of a pipeline for gaps, repeats, and rows that are not accounted for.
 
-    Rows that come into a step go out, are dropped, or become dead letters; a batch begins where the one before ended;
-    a batch that ran again did the same. What does not hold is named with its batch and window, and the exit code is 1.
+    Each row that enters a step must leave it, be dropped, or become a dead letter. Each micro-batch must start where
+    the previous one ended; one that ran again must give the same result. The exit code is 1 if there are findings.
 
     \b
     Example:
@@ -45,7 +45,7 @@ def audit(file: Path, bootstrap: str | None, since: str | None, side: str | None
 
     spec = read_spec(file)
     if spec.audit is None:
-        raise CommandError(f"{file}: the pipeline has no [audit]: nothing is reported", ExitCode.NOT_FOUND)
+        raise CommandError(f"{file}: the pipeline has no [audit], so it writes no reports", ExitCode.NOT_FOUND)
     name = spec.name if side is None else f"{spec.name}-{side}"
     topic = spec.audit.topic if side is None else f"{spec.audit.topic}.{side}"
     since_ms = parse_timestamp(since, SystemClock()) if since is not None else None
@@ -82,15 +82,19 @@ def _show(balance: "Balance", read: "Read", topic: str, name: str) -> None:
     ]
     columns = ["WINDOW", "SINK", "STEP", "IN", "OUT", "DROPPED", "DEAD", "CHECKSUM OUT"]
     print_table(columns, rows, right=["IN", "OUT", "DROPPED", "DEAD"])
+    for total in balance.totals:
+        if total.dropped:
+            why = ", ".join(f"{rows} {reason}" for reason, rows in total.dropped.items())
+            click.echo(f"dropped: sink {total.sink}, window {_time(total.window_start_ms)}, step {total.step}: {why}")
     for each in balance.findings[:FINDINGS_SHOWN]:
         click.echo(f"{each.kind}: sink {each.sink}, window {_time(each.window_start_ms)}: {each.message}", err=True)
     if len(balance.findings) > FINDINGS_SHOWN:
         click.echo(f"and {len(balance.findings) - FINDINGS_SHOWN} more; --json has all", err=True)
     if read.foreign:
-        click.echo(f"warning: {read.foreign} records of {topic} are no reports: {read.first_foreign}", err=True)
-    again = f", {balance.repeated} of them ran again and did the same" if balance.repeated else ""
+        click.echo(f"warning: {read.foreign} records of {topic} are not audit reports: {read.first_foreign}", err=True)
+    again = f", {balance.repeated} of them ran again with the same result" if balance.repeated else ""
     if not balance.batches:
-        click.echo(f"{name} has reported nothing in {topic}")
+        click.echo(f"there are no reports of {name} in {topic}")
     elif balance.findings:
         click.echo(f"{balance.batches} batches{again}: {len(balance.findings)} findings")
     else:

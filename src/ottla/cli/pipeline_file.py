@@ -18,9 +18,10 @@ _FORMATS = ("mermaid", "svg", "json")
 
 @click.command("init")
 @click.argument("name")
-@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Where to.  [NAME.toml]")
-def init(name: str, output: Path | None) -> None:
-    """Write a small pipeline file that works, with tests in it. A file that is there is left alone.
+@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="The file to write.  [NAME.toml]")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object.")
+def init(name: str, output: Path | None, as_json: bool) -> None:
+    """Write a small working pipeline file with tests. An existing file is not changed.
 
     \b
     Example:
@@ -29,7 +30,7 @@ def init(name: str, output: Path | None) -> None:
     from ottla.pipelines.template import NAME, new_file
 
     if not NAME.fullmatch(name):
-        raise click.BadParameter(f"{name!r} cannot name a pipeline: use a to z, 0 to 9, dot, dash and underscore")
+        raise click.BadParameter(f"{name!r} is not a valid pipeline name: use a to z, 0 to 9, dot, dash and underscore")
     path = output or Path(f"{name}.toml")
     if path.suffix != ".toml":
         raise click.BadParameter(f"{path} must end in .toml")
@@ -37,18 +38,21 @@ def init(name: str, output: Path | None) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(new_file(name, str(path)))
     except FileExistsError:
-        raise CommandError(f"{path} is there already and was left alone: choose another name, or -o FILE") from None
-    click.echo(f"wrote {path}: try `ottla pipeline test {path}`")
+        raise CommandError(f"{path} already exists: choose another name, or -o FILE") from None
+    if as_json:
+        print_json({"pipeline": name, "file": str(path)})
+    else:
+        click.echo(f"wrote {path}: try `ottla pipeline test {path}`")
 
 
 @click.command("lint")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of mistakes.")
 def lint(files: tuple[Path, ...], as_json: bool) -> int:
-    """Say all that is wrong with pipeline files, as FILE:LINE:COLUMN: MESSAGE (HINT), a line for each mistake.
+    """Report all mistakes in pipeline files, one line each: FILE:LINE:COLUMN: MESSAGE (HINT).
 
-    Exit code 0 when there are only warnings, or nothing at all. Spark is not started: queries and expressions are
-    looked at by `ottla pipeline test`.
+    The exit code is 0 when there are no mistakes, or only warnings. Spark is not started: `ottla pipeline test`
+    checks queries and expressions.
 
     \b
     Example:
@@ -65,11 +69,16 @@ def lint(files: tuple[Path, ...], as_json: bool) -> int:
 
 @click.command("graph")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--format", "kind", type=click.Choice(_FORMATS), help="[what FILE of --output ends in, else mermaid]")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(_FORMATS),
+    help="The output format.  [by the name of the output file, else mermaid]",
+)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to a file (.svg, .mmd).")
 def graph(file: Path, kind: str | None, as_json: bool, output: Path | None) -> None:
-    """Draw a pipeline: what it reads, its steps, where rows go.
+    """Draw a pipeline: its sources, steps and sinks.
 
     \b
     Examples:

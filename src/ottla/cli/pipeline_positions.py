@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 @BOOTSTRAP
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of partitions.")
 def lag(file: Path, bootstrap: str | None, as_json: bool) -> None:
-    """Show how far each sink of a pipeline is behind, whether it is running or not.
+    """Show the lag of each sink of a pipeline, whether it runs or not.
 
-    Out of the checkpoints: LAG is in records, SECONDS how old the first record is that waits.
+    Read from the checkpoints. LAG is in records; SECONDS is the age of the first waiting record.
 
     \b
     Example:
@@ -88,16 +88,16 @@ def _directory(spec: "PipelineSpec", sink: "Sink") -> Path:
 
     directory = directory_of(spec, sink)
     if "://" in directory:
-        raise CommandError(f"the checkpoints of {spec.name} are at {directory}: only directories can be looked into")
+        raise CommandError(f"the checkpoints of {spec.name} are at {directory}: only local directories are supported")
     return Path(directory)
 
 
 @click.command("reset")
 @FILE
 @click.argument("places", metavar="[TOPIC:PARTITION=OFFSET[,...]]...", nargs=-1)
-@click.option("--to", "to", metavar="WHERE", help="earliest, latest, or a time (ISO 8601, UTC if not said).")
+@click.option("--to", "to", metavar="WHERE", help="earliest, latest, or a time (ISO 8601, UTC by default).")
 @click.option("--sink", "sinks", metavar="NAME", multiple=True, help="Only this sink; repeatable.")
-@click.option("--execute", is_flag=True, help="Do it; else it is only shown.")
+@click.option("--execute", is_flag=True, help="Execute; without it, only show.")
 @BOOTSTRAP
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of partitions.")
 def reset(
@@ -109,10 +109,10 @@ def reset(
     bootstrap: str | None,
     as_json: bool,
 ) -> None:
-    """Let a pipeline that is not running go on from another place: all partitions alike, or offsets one by one.
+    """Move a stopped pipeline to another position: all partitions alike, or single offsets.
 
-    What lies between is processed again, or never. Records that were written stay where they are. A sink that keeps
-    state (a window, a join of two streams, a de-duplication) begins with none: what it had seen before is forgotten.
+    Records in between are processed again, or skipped. Records already written stay. A sink with state (a window,
+    a stream-stream join, a deduplication) starts with empty state.
 
     \b
     Examples:
@@ -121,11 +121,11 @@ def reset(
     """
     spec = read_spec(file)
     if bool(places) == (to is not None):
-        raise click.UsageError("say where to: --to earliest, latest or a time; or offsets of partitions")
+        raise click.UsageError("give --to (earliest, latest or a time) or offsets of partitions")
     chosen = [sink for sink in spec.sinks if not sinks or sink.name in sinks]
     strange = set(sinks) - {sink.name for sink in spec.sinks}
     if strange:
-        raise CommandError(f"{file}: there is no sink {min(strange)!r}", ExitCode.NOT_FOUND)
+        raise CommandError(f"{file} has no sink {min(strange)!r}", ExitCode.NOT_FOUND)
     from ottla.client.blocking import BlockingClient
     from ottla.pipelines.runner.checkpoint import CheckpointError
 
@@ -146,7 +146,7 @@ def reset(
     else:
         print_table([name.upper() for name in names], rows, right=["PARTITION", "POSITION", "NEW"])
     if not execute:
-        click.echo("nothing was changed: --execute does it", err=True)
+        click.echo("nothing was changed; add --execute to do it", err=True)
 
 
 def _reset(
@@ -159,7 +159,7 @@ def _reset(
     execute: bool,
 ) -> list[tuple[str, str, int, int, int]]:
     """Move one sink, or first only see how and say what becomes of its state; what came of each partition."""
-    from ottla.client.offsets import OffsetAt
+    from ottla.client.consuming.offsets import OffsetAt
     from ottla.pipelines.runner.beginning import BEGIN, begin_anew
     from ottla.pipelines.runner.checkpoint import CheckpointError, CheckpointLock, batches, owner_of
     from ottla.pipelines.runner.positions import execute as move_checkpoint
@@ -170,7 +170,7 @@ def _reset(
 
     directory = _directory(spec, sink)
     if not (directory / "offsets").is_dir() and not (directory / BEGIN).exists():
-        raise CheckpointError("it has not run yet: `start` of its sources decides where it begins")
+        raise CheckpointError("it has not run yet, so there is nothing to reset: set `start` of its sources")
     owner = owner_of(spec, sink, through(spec, sink.name))
     with CheckpointLock(directory, owner), held([directory] if execute else [], client, partial(click.echo, err=True)):
         known, before = batches(directory), positions(directory)
@@ -178,14 +178,18 @@ def _reset(
         # State does not go back with the offsets, and one that was begun anew has no micro-batch yet to be moved.
         if owner.state or not known:
             if not before:
-                raise CheckpointError("its first micro-batch is not done: let it run once before it is moved")
+                raise CheckpointError(
+                    "its first micro-batch is not complete: run the pipeline once before you reset it"
+                )
             require_known(before, wanted)
             new = {**dict.fromkeys(_partitions(spec, sink, client), int(OffsetAt.EARLIEST)), **before, **wanted}
             if execute:
                 begin_anew(directory, new, lambda: _release(spec, sink, bootstrap))
             if owner.state and not execute:
                 steps = "; ".join(owner.state)
-                click.echo(f"sink {sink.name}: its state ({steps}) is thrown away, and built anew from there", err=True)
+                click.echo(
+                    f"sink {sink.name}: its state ({steps}) is discarded and rebuilt from the new position", err=True
+                )
         else:
             move, before = plan_move(known, wanted, lambda number: published(spec, sink, bootstrap, directory, number))
             if execute:
@@ -208,7 +212,7 @@ def _wanted(
     """Where each partition goes. What lies outside of the log is put to the nearer end of it."""
     from ottla.cli.group_seek import parse_positions
     from ottla.cli.offset_reset import OffsetReset, PartitionNow, ResetTo, new_offset, parse_datetime_ms
-    from ottla.client.offsets import OffsetAt
+    from ottla.client.consuming.offsets import OffsetAt
     from ottla.model.topic_partition import TopicPartition
 
     to, places = where

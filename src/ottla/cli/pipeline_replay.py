@@ -16,22 +16,34 @@ from ottla.cli.pipeline_run import BOOTSTRAP, CONF, FILE, MASTER, MEMORY, bootst
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ottla.client.cluster import Cluster
-    from ottla.pipelines.replay.difference import Comparison, Difference, Example
+    from ottla.client.io.cluster import Cluster
+    from ottla.model.topic_partition import TopicPartition
+    from ottla.pipelines.replay.difference import Comparison, Difference, Example, Side
     from ottla.pipelines.replay.replayed import ReplayRange
     from ottla.pipelines.spec import PipelineSpec
     from ottla.pipelines.spec.model import Sink
 
-_KINDS = (("only_here", "only in the replay"), ("only_there", "only in production"), ("different", "different"))
+    Cut = tuple[Side, TopicPartition, int]
+    """A partition whose beginning was deleted: of which side, and the offset where it begins now."""
+
+_KINDS = (
+    ("only_here", "only in the replay"),
+    ("only_there", "only in production"),
+    ("different", "different"),
+    ("unknown", "missing, may have been deleted by retention"),
+)
+_COUNTS = ("equal", "different", "only_here", "only_there", "unknown", "rows_here", "rows_there")
+_KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
+"""Of the topics that a replay writes to: their records have the times of the past, and would expire at once."""
 
 
 @click.command("replay")
 @FILE
-@click.option("--into", "suffix", metavar="SUFFIX", required=True, help="What the outputs are called: TOPIC.SUFFIX.")
-@click.option("--from", "start", metavar="WHERE", multiple=True, help="Where it begins.  [earliest]")
-@click.option("--to", "end", metavar="WHERE", multiple=True, help="Where it ends, not included.  [latest]")
-@click.option("--promote", is_flag=True, help="After it: move the positions of production's groups to its end.")
-@click.option("--execute", is_flag=True, help="With --promote: do it; without, show what would be done.")
+@click.option("--into", "suffix", metavar="SUFFIX", required=True, help="The suffix of the outputs: TOPIC.SUFFIX.")
+@click.option("--from", "start", metavar="WHERE", multiple=True, help="The start of the range.  [earliest]")
+@click.option("--to", "end", metavar="WHERE", multiple=True, help="The end of the range, exclusive.  [latest]")
+@click.option("--promote", is_flag=True, help="Move production's groups to the end of the replay.")
+@click.option("--execute", is_flag=True, help="Execute --promote; without it, only show.")
 @BOOTSTRAP
 @MASTER
 @MEMORY
@@ -50,12 +62,12 @@ def replay(
     conf: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Run a pipeline over a range of the past into outputs of its own, beside production.
+    """Run a pipeline over a past range into separate outputs, beside production.
 
-    Topics are called TOPIC.SUFFIX, tables PATH.SUFFIX; it has checkpoints of its own. WHERE is earliest, latest, a time
-    (ISO 8601, UTC if not said), or TOPIC:PARTITION=OFFSET,... The range is fixed when it first begins: interrupted and
-    run again, it goes on to the same end. Compare with `ottla pipeline diff`, then --promote: stop production, and the
-    new version begins where the replay ended with `start = "group"`.
+    Outputs are TOPIC.SUFFIX and PATH.SUFFIX; the replay has its own checkpoints. WHERE is earliest, latest, a time
+    (ISO 8601, UTC by default), or TOPIC:PARTITION=OFFSET,... The range is fixed at the first start: a replay that is
+    interrupted and run again continues to the same end. Compare with `ottla pipeline diff`. Then stop production and
+    use --promote: with `start = "group"` the new version begins where the replay ended.
 
     \b
     Examples:
@@ -64,9 +76,9 @@ def replay(
     """
     spec = read_spec(file)
     if execute and not promote:
-        raise click.UsageError("--execute belongs to --promote: a replay writes to outputs of its own")
+        raise click.UsageError("--execute is for --promote only: a replay writes to its own outputs")
     if promote and (start or end):
-        raise click.UsageError("--promote takes the range of the replay: leave out --from and --to")
+        raise click.UsageError("--promote uses the range of the replay: leave out --from and --to")
     where = bootstrap_of(spec, bootstrap)
     from ottla.pipelines.replay.replayed import ReplayError
     from ottla.pipelines.runner.checkpoint import CheckpointError
@@ -108,7 +120,7 @@ def _run(
         return ExitCode.TERMINATED if outcome.signal == signal.SIGTERM else ExitCode.INTERRUPTED
     if outcome.failed:
         name, failure = outcome.failed[0]
-        raise CommandError(f"the replay stopped for good: {name}: {failure.reason}")
+        raise CommandError(f"the replay failed: {name}: {failure.reason}")
     if not as_json:
         click.echo(f"replayed; compare with: ottla pipeline diff FILE --side {suffix}")
     return ExitCode.OK
@@ -119,7 +131,7 @@ def _ranges(
 ) -> "Mapping[str, ReplayRange]":
     """The range of a replay: what was given, or what it began with."""
     from ottla.client.blocking import BlockingClient
-    from ottla.client.offsets import OffsetAt
+    from ottla.client.consuming.offsets import OffsetAt
     from ottla.pipelines.replay.ranges import parse_place, remember, remembered, resolve
     from ottla.pipelines.replay.replayed import SUFFIX, ReplayError, replayed
 
@@ -130,8 +142,8 @@ def _ranges(
     if known is not None:
         if any(places):
             raise ReplayError(
-                f"the replay {suffix} was begun with a range, which it keeps: leave out --from and --to to go on, or"
-                " take another name with --into"
+                f"the replay {suffix} already has a range, which cannot change: leave out --from and --to to continue"
+                " it, or choose another name with --into"
             )
         return known
     start, end = (
@@ -146,13 +158,18 @@ def _ranges(
 def _directory(spec: "PipelineSpec", suffix: str) -> Path:
     checkpoints = spec.path(spec.checkpoints)
     if "://" in checkpoints:
-        raise CommandError(f"the checkpoints of {spec.name} are at {checkpoints}: a replay needs a directory")
+        raise CommandError(
+            f"the checkpoints of {spec.name} are at {checkpoints}: a replay needs checkpoints in a local directory"
+        )
     return Path(checkpoints) / f"{spec.name}-{suffix}"
 
 
 def _create_topics(spec: "PipelineSpec", side: "PipelineSpec", bootstrap: str) -> None:
-    """The topics that the replay writes to, with as many partitions as those of production."""
-    from ottla.client.admin import BROKER_DEFAULT, NewTopic
+    """The topics that the replay writes to, with the partitions and settings of production, but that nothing expires.
+
+    One that is there already is left as it is; a line says so when its records may expire.
+    """
+    from ottla.client.admin.admin import BROKER_DEFAULT, NewTopic
     from ottla.client.blocking import BlockingClient
     from ottla.client.errors import BrokerError
     from ottla.model.error_code import ErrorCode
@@ -160,12 +177,33 @@ def _create_topics(spec: "PipelineSpec", side: "PipelineSpec", bootstrap: str) -
     with BlockingClient(bootstrap, client_id="ottla-cli") as client:
         there = client.topics()
         for before, after in zip(_topics(spec), _topics(side), strict=True):
-            count = len(there[before].partitions) if before in there else BROKER_DEFAULT
+            count = replicas = BROKER_DEFAULT
+            settings: dict[str, str] = {}
+            if before in there:
+                partitions = there[before].partitions
+                count, replicas = len(partitions), max(len(each.replicas) for each in partitions)
+                own = client.topic_settings(before)
+                settings = {name: value for name, value in own.items() if "throttled" not in name}
             try:
-                client.create_topic(NewTopic(after, partitions=count))
+                client.create_topic(NewTopic(after, count, replicas, settings | _KEPT))
             except BrokerError as error:
                 if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise
+                _warn_of_retention(after, client.topic_settings(after))
+
+
+def _warn_of_retention(topic: str, settings: "Mapping[str, str]") -> None:
+    if "delete" not in settings.get("cleanup.policy", "delete"):
+        return
+    finite = [
+        name for name, kept in _KEPT.items() if settings.get(name, "" if name == "retention.ms" else kept) != kept
+    ]
+    if finite:
+        click.echo(
+            f"warning: topic {topic} already exists and its {finite[0]} is not -1: old records may expire before"
+            f" they are compared; `ottla topic alter {topic} --config {finite[0]}=-1` keeps them",
+            err=True,
+        )
 
 
 def _topics(spec: "PipelineSpec") -> list[str]:
@@ -205,24 +243,37 @@ def _promote(spec: "PipelineSpec", suffix: str, bootstrap: str, *, execute: bool
     else:
         print_table([name.upper() for name in names], rows, right=["PARTITION", "POSITION", "NEW"])
     if not execute:
-        click.echo("nothing was changed: --execute does it", err=True)
+        click.echo("nothing was changed; add --execute to do it", err=True)
 
 
 @click.command("diff")
 @FILE
 @click.option("--side", "suffix", metavar="SUFFIX", required=True, help="The replay to compare with production.")
-@click.option("--key", metavar="COLUMN,...", help="What tells rows apart.  [of topics the key of the record]")
+@click.option(
+    "--key",
+    "keys",
+    metavar="[SINK:]COLUMN,...",
+    multiple=True,
+    help="The key columns, of all sinks or of one; repeatable.  [for topics: the record key]",
+)
 @click.option("--sink", "sinks", metavar="NAME", multiple=True, help="Only this sink; repeatable.")
-@click.option("--newest", is_flag=True, help="Compare the last record of each key only, as of a topic of updates.")
-@click.option("--since", metavar="TIME", help="Of production's topics only records of then or later.")
-@click.option("--until", metavar="TIME", help="Of production's topics only records of before then.")
-@click.option("-n", "--examples", type=click.IntRange(0, 10_000), default=5, show_default=True, help="Of each kind.")
+@click.option("--newest", is_flag=True, help="Compare only the last record of each key, for topics of updates.")
+@click.option("--since", metavar="TIME", help="In production's topics only records from this time on.")
+@click.option("--until", metavar="TIME", help="In production's topics only records before this time.")
+@click.option(
+    "-n",
+    "--examples",
+    type=click.IntRange(0, 10_000),
+    default=5,
+    show_default=True,
+    help="The number of examples of each kind.",
+)
 @BOOTSTRAP
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of sinks.")
 def diff(
     file: Path,
     suffix: str,
-    key: str | None,
+    keys: tuple[str, ...],
     sinks: tuple[str, ...],
     newest: bool,
     since: str | None,
@@ -231,41 +282,55 @@ def diff(
     bootstrap: str | None,
     as_json: bool,
 ) -> int:
-    """Compare what a replay wrote with what production wrote, key by key: only here, only there, different.
+    """Compare the outputs of a replay (here) and of production (there), key by key.
 
-    All rows of a key are compared, in any order; the exit code is 1 when anything differs. Spark is not needed.
+    All rows of a key are compared, in any order. The exit code is 1 when anything differs. Spark is not needed. If the
+    beginning of a topic was deleted (retention), keys that are missing there are UNKNOWN, not different.
 
     \b
     Example:
       ottla pipeline diff flights.toml --side v2 --key carrier,window_start
+      ottla pipeline diff flights.toml --side v2 --key lake:flight,scheduled_at
     """
     spec = read_spec(file)
     chosen = [sink for sink in spec.sinks if not sinks or sink.name in sinks]
     strange = set(sinks) - {sink.name for sink in spec.sinks}
     if strange:
-        raise CommandError(f"{file}: there is no sink {min(strange)!r}", ExitCode.NOT_FOUND)
-    columns = [name.strip() for name in key.split(",")] if key is not None else []
+        raise CommandError(f"{file} has no sink {min(strange)!r}", ExitCode.NOT_FOUND)
+    columns = _key_columns(keys, [sink.name for sink in spec.sinks])
     times = (_time(since), _time(until))
     where = bootstrap_of(spec, bootstrap)
     from ottla.pipelines.replay.difference import Comparison
     from ottla.pipelines.replay.replayed import ReplayError
 
-    found: list[tuple[Sink, Difference]] = []
+    found: list[tuple[Sink, Difference, list[Cut]]] = []
     for sink in chosen:
         with (
             tempfile.TemporaryDirectory(prefix="ottla-diff-", ignore_cleanup_errors=True) as scratch,
             Comparison(Path(scratch), newest=newest, examples_max=examples) as comparison,
         ):
             try:
-                _fill(comparison, spec, sink, suffix, columns, times, where)
+                cuts = _fill(comparison, spec, sink, suffix, columns.get(sink.name, columns[None]), times, where)
             except ReplayError as error:
                 raise CommandError(f"sink {sink.name}: {error}") from error
-            found.append((sink, comparison.compare()))
+            found.append((sink, comparison.compare(), cuts))
     if as_json:
-        print_json([_document(sink, each) for sink, each in found])
+        print_json([_document(*each) for each in found])
     else:
         _show(found)
-    return ExitCode.OK if all(each.is_empty for _, each in found) else ExitCode.FAILED
+    return ExitCode.OK if all(each.is_empty for _, each, _ in found) else ExitCode.FAILED
+
+
+def _key_columns(keys: tuple[str, ...], sinks: list[str]) -> dict[str | None, list[str]]:
+    """The columns of a key by sink; by None of those that have none of their own."""
+    found: dict[str | None, list[str]] = {}
+    for key in keys:
+        name, colon, rest = key.partition(":")
+        sink, text = (name, rest) if colon and name in sinks else (None, key)
+        if sink in found:
+            raise click.UsageError(f"--key {key}: {f'sink {sink} already has' if sink else 'there is already'} one")
+        found[sink] = [column.strip() for column in text.split(",")]
+    return {None: [], **found}
 
 
 def _fill(
@@ -276,10 +341,10 @@ def _fill(
     key: list[str],
     times: tuple[int | None, int | None],
     bootstrap: str,
-) -> None:
-    """Both sides of a sink: here is the replay, there is production."""
+) -> "list[Cut]":
+    """Both sides of a sink: here is the replay, there is production; and which partitions of a topic were cut."""
     from ottla.pipelines.replay.replayed import side_path
-    from ottla.pipelines.replay.sides import table_rows, topic_rows
+    from ottla.pipelines.replay.sides import cut_partitions, table_rows, topic_rows
     from ottla.pipelines.spec.model import TableSink
 
     if isinstance(sink, TableSink):
@@ -287,31 +352,43 @@ def _fill(
             comparison.add("here", rows)
         for rows in table_rows(sink, spec.path(sink.path), key):
             comparison.add("there", rows)
-        return
+        return []
     topic = sink.topic
     since_ms, until_ms = times
+    cuts: list[Cut] = []
 
     async def action(cluster: "Cluster") -> None:
         from ottla.cli.dlq import reader
 
         del cluster
         async with reader(bootstrap) as consumer:
+            # Looked at first: what is deleted while it is read is missing in it, and fails the reading.
+            sides: list[tuple[Side, str, int | None]]
+            sides = [("here", f"{topic}.{suffix}", None), ("there", topic, since_ms)]
+            for side, name, since in sides:
+                for place, start in sorted((await cut_partitions(consumer, name, since_ms=since)).items()):
+                    comparison.cut(side)
+                    cuts.append((side, place, start))
             async for rows in topic_rows(consumer, f"{topic}.{suffix}", key):
                 comparison.add("here", rows)
             async for rows in topic_rows(consumer, topic, key, since_ms=since_ms, until_ms=until_ms):
                 comparison.add("there", rows)
 
     with_cluster(bootstrap, action)
+    return cuts
 
 
-def _show(found: "list[tuple[Sink, Difference]]") -> None:
-    columns = ["SINK", "EQUAL", "DIFFERENT", "ONLY HERE", "ONLY THERE", "ROWS HERE", "ROWS THERE"]
-    rows = [
-        (sink.name, each.equal, each.different, each.only_here, each.only_there, each.rows_here, each.rows_there)
-        for sink, each in found
-    ]
+def _show(found: "list[tuple[Sink, Difference, list[Cut]]]") -> None:
+    columns = ["SINK", "EQUAL", "DIFFERENT", "ONLY HERE", "ONLY THERE", "UNKNOWN", "ROWS HERE", "ROWS THERE"]
+    rows = [(sink.name, *(getattr(each, name) for name in _COUNTS)) for sink, each, _ in found]
     print_table(columns, rows, right=columns[1:])
-    for sink, each in found:
+    for sink, each, cuts in found:
+        for side, place, start in cuts:
+            whose = "the replay" if side == "here" else "production"
+            click.echo(
+                f"{sink.name}: {place} ({whose}) begins at offset {start}: earlier records were deleted (retention or"
+                " DeleteRecords), so missing keys may have been among them"
+            )
         for kind, words in _KINDS:
             for example in each.examples[kind]:
                 click.echo(f"{sink.name}, {words}: {_text(example.key)}")
@@ -320,11 +397,14 @@ def _show(found: "list[tuple[Sink, Difference]]") -> None:
                     click.echo(f"  there  {_text(example.there)}")
 
 
-def _document(sink: "Sink", each: "Difference") -> dict[str, Any]:
-    counts = ("equal", "different", "only_here", "only_there", "rows_here", "rows_there")
+def _document(sink: "Sink", each: "Difference", cuts: "list[Cut]") -> dict[str, Any]:
     return {
         "sink": sink.name,
-        **{name: getattr(each, name) for name in counts},
+        **{name: getattr(each, name) for name in _COUNTS},
+        "cut": [
+            {"side": side, "topic": place.topic, "partition": place.partition, "begins": start}
+            for side, place, start in cuts
+        ],
         "examples": {kind: [_example(example) for example in each.examples[kind]] for kind, _ in _KINDS},
     }
 

@@ -23,17 +23,19 @@ BOOTSTRAP = click.option(
     *("-b", "--bootstrap", "--bootstrap-server", "--brokers"),
     "bootstrap",
     metavar="HOST:PORT[,...]",
-    help=f"Brokers to begin with; goes before the file's `bootstrap` and {BOOTSTRAP_VARIABLE}.",
+    help=f"Bootstrap brokers; overrides the file's `bootstrap` and {BOOTSTRAP_VARIABLE}.",
 )
 MASTER = click.option("--master", help="Spark's master, such as spark://HOST:7077.  [this machine: local[CORES,4]]")
 CONF = click.option("--conf", metavar="KEY=VALUE", multiple=True, help="A setting of Spark; repeatable.")
-MEMORY = click.option("--memory", metavar="SIZE", default="1g", show_default=True, help="Of the driver's JVM.")
+MEMORY = click.option(
+    "--memory", metavar="SIZE", default="1g", show_default=True, help="The memory of the driver's JVM."
+)
 
 
 @click.command("run")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @BOOTSTRAP
-@click.option("--until-caught-up", is_flag=True, help="End when what is there now has been processed.")
+@click.option("--until-caught-up", is_flag=True, help="Exit when everything up to the current end has been processed.")
 @MASTER
 @MEMORY
 @CONF
@@ -47,11 +49,11 @@ def run(
     conf: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Run pipelines, for ever or until they have caught up.
+    """Run pipelines, until stopped or until they have caught up.
 
-    A query that fails is started again, after a while and with the reason in a line; what cannot be helped by trying
-    again ends it, and the others go on. Ctrl-C and SIGTERM end all when their micro-batches are done, a second one at
-    once; the next run goes on where they were.
+    A query that fails is restarted after a backoff, and the reason is printed; a permanent error ends it, and the
+    others go on. Ctrl-C and SIGTERM stop after the current micro-batches, a second one at once. The next run
+    continues from there.
 
     \b
     Example:
@@ -76,17 +78,19 @@ def run(
         return ExitCode.TERMINATED if outcome.signal == signal.SIGTERM else ExitCode.INTERRUPTED
     if outcome.failed:
         queries = ", ".join(name for name, _ in outcome.failed)
-        raise CommandError(f"stopped for good: {queries}: {outcome.failed[0][1].reason}")
+        raise CommandError(f"failed: {queries}: {outcome.failed[0][1].reason}")
     return ExitCode.OK
 
 
 @click.command("test")
 @FILE
-@click.option("-k", "only", metavar="TEXT", help="Only the tests whose names contain it.")
+@click.option("-k", "only", metavar="TEXT", help="Only tests whose names contain this text.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object a line for each test.")
 @CONF
 def test(file: Path, only: str | None, as_json: bool, conf: tuple[str, ...]) -> int:
     """Run the tests of a pipeline on the rows in its file; no broker is needed.
+
+    Below each test stands what production would drop of its rows, or set aside.
 
     \b
     Example:
@@ -95,19 +99,23 @@ def test(file: Path, only: str | None, as_json: bool, conf: tuple[str, ...]) -> 
     spec = read_spec(file)
     if not any(only is None or only in case.name for case in spec.tests):
         wanted = "[[tests]]" if only is None else f"test with {only!r} in its name"
-        raise CommandError(f"{file}: there is no {wanted}", ExitCode.NOT_FOUND)
+        raise CommandError(f"{file} has no {wanted}", ExitCode.NOT_FOUND)
     from ottla.pipelines.testing import run_tests
 
     with spark_session(spec, None, conf) as spark:
-        outcomes = run_tests(spec, spark, only)
+        outcomes = run_tests(spec, spark, only, drops=True)
     failed = [each for each in outcomes if each.differences]
     for each in outcomes:
         if as_json:
-            click.echo(json.dumps({"test": each.name, "ok": not each.differences, "differences": each.differences}))
+            drops = [{"step": drop.step, "reason": drop.reason, "rows": drop.rows} for drop in each.drops]
+            said = {"test": each.name, "ok": not each.differences, "differences": each.differences, "drops": drops}
+            click.echo(json.dumps(said))
             continue
         click.echo(f"{'FAILED' if each.differences else 'ok'}  {each.name}")
         for line in each.differences:
             click.echo(f"        {line}")
+        for drop in each.drops:
+            click.echo(f"        {drop}")
     if not as_json:
         click.echo(f"{len(outcomes) - len(failed)} of {len(outcomes)} tests passed")
     return ExitCode.FAILED if failed else ExitCode.OK
@@ -116,15 +124,17 @@ def test(file: Path, only: str | None, as_json: bool, conf: tuple[str, ...]) -> 
 @click.command("inspect")
 @FILE
 @click.argument("step", metavar="STEP")
-@click.option("-n", "count", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Rows to show.")
+@click.option(
+    "-n", "count", type=click.IntRange(1, 100_000), default=20, show_default=True, help="The number of rows to show."
+)
 @click.option(
     "--records",
     type=click.IntRange(1),
     default=10_000,
     show_default=True,
-    help="How many of the newest records of each partition are read.",
+    help="The number of newest records to read from each partition.",
 )
-@click.option("--refused", is_flag=True, help="The rows that it sets aside, with the reasons.")
+@click.option("--refused", is_flag=True, help="Show refused rows, with the reasons.")
 @BOOTSTRAP
 @MASTER
 @CONF
@@ -140,7 +150,9 @@ def inspect(
     conf: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Show rows of a source or step, out of the newest records of the topics. Nothing is written.
+    """Show rows of a source or step, from the newest records of the topics. Nothing is written.
+
+    What production drops of these records on the way, or sets aside, goes to stderr.
 
     \b
     Example:
@@ -149,20 +161,21 @@ def inspect(
     spec = read_spec(file)
     names = [*spec.sources, *(each.name for each in spec.steps)]
     if step not in names:
-        raise CommandError(
-            f"{file}: there is no source or step {step!r}: it has {', '.join(names)}", ExitCode.NOT_FOUND
-        )
+        raise CommandError(f"{file} has no source or step {step!r}; it has {', '.join(names)}", ExitCode.NOT_FOUND)
     from ottla.client.errors import ClientError
     from ottla.pipelines.runner.failure import failure_of
     from ottla.pipelines.runner.looking import look
 
     with spark_session(spec, master, conf) as spark:
         try:
-            rows = look(spec, step, spark, bootstrap_of(spec, bootstrap), count=count, records=records, refused=refused)
+            brokers = bootstrap_of(spec, bootstrap)
+            rows, drops = look(spec, step, spark, brokers, count=count, records=records, refused=refused)
         except ClientError:
             raise
         except Exception as error:
             raise CommandError(failure_of(f"{type(error).__name__}: {error}").reason) from error
+    for drop in drops:
+        click.echo(str(drop), err=True)
     if as_json:
         for row in rows:
             click.echo(row)
@@ -234,7 +247,7 @@ def _require_distinct(specs: "list[PipelineSpec]") -> None:
     names = [spec.name for spec in specs]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise CommandError(f"pipeline {twice} is given more than once: each needs a name of its own", ExitCode.USAGE)
+        raise CommandError(f"two pipelines are named {twice}: each needs its own name", ExitCode.USAGE)
 
 
 def _view(*, as_json: bool) -> "View":

@@ -11,19 +11,23 @@ from msgspec import Struct
 
 from ottla.cli.client_properties import Kind, over_options
 from ottla.cli.connection import bootstrap_option, client_options, run_until_done
+from ottla.cli.created_topic import tell_if_created
 from ottla.cli.escapes import unescape
 from ottla.cli.failure import CommandError
 from ottla.cli.progress import Progress
 from ottla.cli.record_input import InputRecord, LineSplitter, ParseLine, parse_json, parse_text
+from ottla.cli.waiting import saying_what_is_waited_for
 
 if TYPE_CHECKING:
-    from ottla.client.producer import Producer
-    from ottla.client.producer_options import ProducerOptions
+    from ottla.client.producing.producer import Producer
+    from ottla.client.producing.producer_options import ProducerOptions
     from ottla.model.topic_partition import TopicPartition
     from ottla.runtime.tasks import Tasks
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
+_CONNECTED_WITHIN_MS = 1_000
+"""How long a connection may take to be made, however little time a record has."""
 _CHUNK_BYTES = 256 * 1024
 _BATCH_BYTES = 256 * 1024
 _BUFFER_BYTES = 32 * 1024 * 1024
@@ -46,24 +50,38 @@ class _Input(Struct, frozen=True):
 @click.argument("topic")
 @click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("-K", "--key-delimiter", metavar="TEXT", help="A line is KEY TEXT VALUE; a line without TEXT has no key.")
-@click.option("-k", "--key", metavar="KEY", help="The key of all records that bring none.")
-@click.option("-H", "--header", "headers", metavar="NAME=VALUE", multiple=True, help="A header of all; repeatable.")
-@click.option("-p", "--partition", type=click.IntRange(0), help="Where all records go; by key, or spread, if not said.")
-@click.option("-D", "--delimiter", metavar="TEXT", default="\\n", show_default=True, help="What ends a record.")
+@click.option("-k", "--key", metavar="KEY", help="The key of records without one.")
 @click.option(
-    "-Z", "--tombstones", is_flag=True, help="Send empty values as null, which deletes the key when compacted."
+    "-H", "--header", "headers", metavar="NAME=VALUE", multiple=True, help="A header for every record; repeatable."
+)
+@click.option("-p", "--partition", type=click.IntRange(0), help="The partition of every record.  [by key, or spread]")
+@click.option("-D", "--delimiter", metavar="TEXT", default="\\n", show_default=True, help="The record delimiter.")
+@click.option(
+    "-Z", "--tombstones", is_flag=True, help="Send empty values as null; in a compacted topic this deletes the key."
 )
 @click.option(
     "-J", "--json", "as_json", is_flag=True, help="Lines are JSON objects, as `ottla consume --json` writes them."
 )
 @click.option("--whole-files", is_flag=True, help="Each file is one record.")
-@click.option("-z", "--compression", type=click.Choice(_CODECS), default="none", show_default=True, help="Codec.")
-@click.option("-a", "--acks", type=click.Choice(list(_ACKS)), default="all", show_default=True, help="Who confirms.")
-@click.option("--linger-ms", type=click.IntRange(0), default=5, show_default=True, help="How long batches may fill.")
 @click.option(
-    "--max-request-bytes", type=click.IntRange(1024), default=1 << 20, show_default=True, help="Of one request."
+    "-z", "--compression", type=click.Choice(_CODECS), default="none", show_default=True, help="The compression codec."
 )
-@click.option("--timeout-ms", type=click.IntRange(1), default=120_000, show_default=True, help="To deliver a record.")
+@click.option(
+    "-a", "--acks", type=click.Choice(list(_ACKS)), default="all", show_default=True, help="Required acknowledgements."
+)
+@click.option(
+    "--linger-ms", type=click.IntRange(0), default=5, show_default=True, help="How long a batch waits for more records."
+)
+@click.option(
+    "--max-request-bytes",
+    type=click.IntRange(1024),
+    default=1 << 20,
+    show_default=True,
+    help="The maximum size of a request.",
+)
+@click.option(
+    "--timeout-ms", type=click.IntRange(1), default=120_000, show_default=True, help="The delivery timeout of a record."
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
 def produce(
     bootstrap: str,
@@ -86,9 +104,8 @@ def produce(
 ) -> None:
     """Write records to a topic, one a line, from standard input or files ("-" is standard input).
 
-    Each record is appended exactly once, in order, or the command says what was not and fails. In TEXT the escapes
-    \\t \\n \\0 \\xNN are known.
-
+    Each record is appended exactly once, in order; otherwise the command names it and fails. In TEXT the escapes
+    \\t \\n \\0 \\xNN are understood.
     \b
     Examples:
       echo hello | ottla produce events
@@ -96,9 +113,13 @@ def produce(
       ottla consume events --json -e | ottla produce copy --json
     """
     if as_json and (key_delimiter is not None or tombstones):
-        raise click.UsageError("--json brings keys and nulls itself: leave out --key-delimiter and --tombstones")
+        raise click.UsageError(
+            "JSON records have their own keys and nulls: leave out --key-delimiter and --tombstones with --json"
+        )
     if whole_files and (as_json or key_delimiter is not None or not files):
-        raise click.UsageError("--whole-files takes files, and neither --json nor --key-delimiter")
+        raise click.UsageError("--whole-files needs files, and does not work with --json or --key-delimiter")
+    if not delimiter or key_delimiter == "":
+        raise click.UsageError("a delimiter must not be empty")
     source = _Input(
         files=files,
         parse=parse_json
@@ -113,8 +134,8 @@ def produce(
         partition=partition,
     )
 
-    from ottla.client.produce import Acks
-    from ottla.client.producer_options import ProducerOptions
+    from ottla.client.producing.produce import Acks
+    from ottla.client.producing.producer_options import ProducerOptions
 
     options = ProducerOptions(
         **over_options(
@@ -132,7 +153,7 @@ def produce(
 
 
 async def _run(bootstrap: str, topic: str, source: _Input, options: "ProducerOptions", *, quiet: bool) -> None:
-    from ottla.client.producer import Producer
+    from ottla.client.producing.producer import Producer
     from ottla.runtime.tasks import Tasks
 
     failures: list[Exception] = []
@@ -145,11 +166,18 @@ async def _run(bootstrap: str, topic: str, source: _Input, options: "ProducerOpt
     progress = Progress("producing", _total_bytes(source.files), quiet=quiet)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(tasks.close)
-        producer = await stack.enter_async_context(Producer(client_options(bootstrap), options, on_give_up=give_up))
+        patience_ms = max(options.delivery_timeout_ms, _CONNECTED_WITHIN_MS)
+        producer = Producer(client_options(bootstrap).within(patience_ms), options, on_give_up=give_up)
+        await stack.enter_async_context(saying_what_is_waited_for(producer.troubles, producer.io))
+        await stack.enter_async_context(producer)
         with progress:
+            is_known = quiet
             async for record in _records(source, tasks, progress):
                 if failures:
                     break
+                if not is_known:
+                    is_known = True
+                    await tell_if_created(producer, topic)
                 await _send(producer, topic, record, source)
             await producer.flush()
     if failures:

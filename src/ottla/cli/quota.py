@@ -13,7 +13,7 @@ from ottla.cli.output import print_json, print_table
 from ottla.cli.settings import parse_settings
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
+    from ottla.client.io.cluster import Cluster
     from ottla.model.quota_entity import QuotaEntity
 
 _ANY = "default"
@@ -22,7 +22,7 @@ _ANY = "default"
 
 @click.group()
 def quota() -> None:
-    """Show and change how much users, clients and addresses may move."""
+    """Show and change quotas of users, clients and IPs."""
 
 
 class _Whom(NamedTuple):
@@ -39,9 +39,7 @@ class _Whom(NamedTuple):
 
         said = [(kind.replace("_", "-"), name) for kind, name in self._asdict().items() if name is not None]
         if not said:
-            raise click.UsageError(
-                "say whose quotas: --user, --client-id, both, or --ip, each with a name or *-default"
-            )
+            raise click.UsageError("give --user, --client-id, both, or --ip, each with a name or as *-default")
         return quota_entity((kind, name or None) for kind, name in said)
 
 
@@ -60,8 +58,8 @@ def _of_option(command: Callable[..., None]) -> Callable[..., None]:
 
     for kind, noun in reversed((("user", "user"), ("client-id", "client"), ("ip", "address"))):
         for option in (
-            click.option(f"--{kind}-{_ANY}", is_flag=True, help=f"Of each {noun} that has none of its own."),
-            click.option(f"--{kind}", metavar="NAME", help=f"Of this {noun}."),
+            click.option(f"--{kind}-{_ANY}", is_flag=True, help=f"Every {noun} without a quota of its own."),
+            click.option(f"--{kind}", metavar="NAME", help=f"This {noun}."),
         ):
             gathered = option(gathered)
     return gathered
@@ -72,7 +70,7 @@ def _of_option(command: Callable[..., None]) -> Callable[..., None]:
 @_of_option
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of entities.")
 def list_quotas(bootstrap: str, whom: _Whom, as_json: bool) -> None:
-    """List quotas: all, or those of entities that have every part that is named.
+    """List quotas: all, or those of matching entities.
 
     \b
     Examples:
@@ -81,8 +79,8 @@ def list_quotas(bootstrap: str, whom: _Whom, as_json: bool) -> None:
     """
 
     async def action(cluster: "Cluster") -> "dict[QuotaEntity, dict[str, float]]":
-        from ottla.client.admin import Admin
-        from ottla.client.quotas import Match, QuotaFilter
+        from ottla.client.admin.admin import Admin
+        from ottla.client.admin.quotas import Match, QuotaFilter
 
         filters = [
             QuotaFilter(kind.replace("_", "-"), Match.EXACT if name else Match.DEFAULT, name or None)
@@ -108,11 +106,13 @@ def list_quotas(bootstrap: str, whom: _Whom, as_json: bool) -> None:
 @bootstrap_option
 @_of_option
 @click.argument("quotas", metavar="KEY=VALUE...", nargs=-1, required=True)
-def set_quotas(bootstrap: str, whom: _Whom, quotas: tuple[str, ...]) -> None:
-    """Set quotas, all of them or none. They hold at once.
+@click.option("--json", "as_json", is_flag=True, help="A JSON object of the entity, with the quotas that were set.")
+def set_quotas(bootstrap: str, whom: _Whom, quotas: tuple[str, ...], as_json: bool) -> None:
+    """Set quotas, all of them or none. They apply at once.
 
-    producer_byte_rate and consumer_byte_rate in bytes a second, request_percentage in percent of the time of one
-    thread, controller_mutation_rate in partitions created and deleted a second; of addresses connection_creation_rate.
+    producer_byte_rate and consumer_byte_rate are in bytes per second, request_percentage in percent of one
+    thread's time, controller_mutation_rate in partitions created and deleted per second. IPs have
+    connection_creation_rate.
 
     \b
     Examples:
@@ -125,30 +125,33 @@ def set_quotas(bootstrap: str, whom: _Whom, quotas: tuple[str, ...]) -> None:
             values[key] = float(text)
         except ValueError:
             raise click.BadParameter(f"{key}={text} is not a number") from None
-    _alter(bootstrap, whom, values)
+    _alter(bootstrap, whom, values, as_json=as_json)
 
 
 @quota.command("delete")
 @bootstrap_option
 @_of_option
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
-def delete_quotas(bootstrap: str, whom: _Whom, keys: tuple[str, ...]) -> None:
-    """Take quotas away, so that a more general one holds, or none.
+@click.option(
+    "--json", "as_json", is_flag=True, help="A JSON object of the entity, with null for each quota that was deleted."
+)
+def delete_quotas(bootstrap: str, whom: _Whom, keys: tuple[str, ...], as_json: bool) -> None:
+    """Delete quotas, so that a more general one applies, or none.
 
     \b
     Example:
       ottla quota delete --client-id etl producer_byte_rate
     """
-    _alter(bootstrap, whom, dict.fromkeys(keys))
+    _alter(bootstrap, whom, dict.fromkeys(keys), as_json=as_json)
 
 
-def _alter(bootstrap: str, whom: _Whom, changes: dict[str, float | None]) -> None:
+def _alter(bootstrap: str, whom: _Whom, changes: dict[str, float | None], *, as_json: bool) -> None:
     from ottla.model.quota_entity import entity_text
 
     entity = whom.entity
 
     async def action(cluster: "Cluster") -> None:
-        from ottla.client.admin import Admin
+        from ottla.client.admin.admin import Admin
 
         admin = Admin(cluster)
         gone = [key for key, value in changes.items() if value is None]
@@ -157,13 +160,16 @@ def _alter(bootstrap: str, whom: _Whom, changes: dict[str, float | None]) -> Non
             missing = [key for key in gone if key not in present]
             if missing:
                 raise CommandError(
-                    f"{entity_text(entity)} has no quota {missing[0]!r}; `ottla quota list` shows those there are",
+                    f"{entity_text(entity)} has no quota {missing[0]!r}; `ottla quota list` shows all quotas",
                     ExitCode.NOT_FOUND,
                 )
         await admin.alter_quotas(entity, changes)
-        click.echo(f"changed {len(changes)} quota{'s' * (len(changes) != 1)} of {entity_text(entity)}")
 
     with_cluster(bootstrap, action)
+    if as_json:
+        print_json({"entity": dict(entity), "quotas": changes})
+    else:
+        click.echo(f"changed {len(changes)} quota{'s' * (len(changes) != 1)} of {entity_text(entity)}")
 
 
 def _names(entity: "QuotaEntity") -> list[str | None]:

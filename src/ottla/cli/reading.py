@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from ottla.cli.start_position import StartKind, StartPosition
-from ottla.client.consumer import Consumer
-from ottla.client.consumer_record import ConsumerRecord
+from ottla.client.consuming.consumer import Consumer
+from ottla.client.consuming.consumer_record import ConsumerRecord
+from ottla.client.consuming.offsets import OffsetAt
 from ottla.client.errors import TopicNotFoundError
-from ottla.client.offsets import OffsetAt
 from ottla.model.topic_partition import TopicPartition
 
 WriteOut = Callable[[list[ConsumerRecord]], Awaitable[None]]

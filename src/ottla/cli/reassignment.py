@@ -1,19 +1,19 @@
 """Moving replicas as commands do it: the plan is shown, carried out when that was asked for, and watched."""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_table
-from ottla.cli.replication_throttle import remove_throttle, set_throttle
+from ottla.cli.replication_throttle import ReplicationThrottle
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
-    from ottla.client.cluster_metadata import TopicMetadata
+    from ottla.client.admin.reassignment_plan import Assignment
     from ottla.client.errors import BrokerError
-    from ottla.client.reassignment_plan import Assignment
+    from ottla.client.io.cluster import Cluster
+    from ottla.client.io.cluster_metadata import TopicMetadata
     from ottla.model.topic_partition import TopicPartition
 
 LOOK_AGAIN_MS = 500
@@ -28,6 +28,14 @@ def partitions_present(topics: "Collection[TopicMetadata]") -> "Assignment":
     from ottla.model.topic_partition import TopicPartition
 
     return {TopicPartition(topic.name, each.partition): each.replicas for topic in topics for each in topic.partitions}
+
+
+def moves_of(present: "Mapping[TopicPartition, Sequence[int]]", plan: "Assignment") -> list[dict[str, Any]]:
+    """A plan for machines: where each replica is, and where it is to be."""
+    return [
+        {"topic": place.topic, "partition": place.partition, "from": list(present[place]), "to": list(replicas)}
+        for place, replicas in sorted(plan.items())
+    ]
 
 
 def show_plan(present: "Mapping[TopicPartition, Sequence[int]]", plan: "Assignment") -> None:
@@ -48,13 +56,14 @@ def show_plan(present: "Mapping[TopicPartition, Sequence[int]]", plan: "Assignme
     print_table(["TOPIC", "PARTITION", "FROM", "TO", "COPIED TO", "REMOVED FROM"], rows, right=["PARTITION"])
 
 
-execute_option = click.option("--execute", is_flag=True, help="Carry the plan out.")
+execute_option = click.option("--execute", is_flag=True, help="Execute the plan.")
 no_wait_option = click.option("--no-wait", is_flag=True, help="Do not wait until everything has moved.")
 throttle_option = click.option(
     "--throttle",
     metavar="BYTES",
     type=click.IntRange(1),
-    help="Copy at most so many bytes a second from and to each broker; taken back when all has moved, or by --verify.",
+    help="Copy at most so many bytes a second from and to each broker, until all has moved. After --no-wait, "
+    "`ottla topic reassign TOPIC --verify` removes the throttle.",
 )
 
 
@@ -66,34 +75,50 @@ async def carry_out(
     execute: bool,
     no_wait: bool,
     throttle: int | None,
+    say: Callable[[str], None] | None = None,
 ) -> bool:
-    """Show a plan, and with `execute` have it done, and with `no_wait` not wait for that; whether all of it is done."""
+    """Show a plan, and with `execute` have it done, and with `no_wait` not wait for that; whether all of it is done.
+
+    With `say` the plan is not shown, and each other line is passed to it.
+    """
+    from ottla.client.admin.reassignments import list_reassignments
+    from ottla.client.errors import ClientError
+
+    if plan and say is None:
+        show_plan(present, plan)
+    say = say or click.echo
     if not plan:
-        click.echo("every replica is where it is to be: nothing to move")
+        say("nothing to move: all replicas are already on these brokers")
         return True
-    show_plan(present, plan)
     if not execute:
-        click.echo(f"{_count(len(plan))} would change; --execute has them do so")
+        say(f"{_count(len(plan))} would change; add --execute to do it")
         return False
+    limit = None
     if throttle is not None:
-        await set_throttle(cluster, present, plan, throttle)
-    await begin(cluster, plan)
+        limit = ReplicationThrottle(cluster, present, plan, say)
+        await limit.set(throttle, is_left=no_wait)
+    try:
+        refused = await _alter(cluster, plan)
+    except ClientError:
+        if limit is not None:
+            await limit.remove(still_moving=await list_reassignments(cluster, plan))
+        raise
+    if refused and limit is not None:
+        await limit.remove(still_moving=plan.keys() - refused.keys())
+    _require_none(refused, plan)
+    topics = " ".join(sorted({place.topic for place in plan}))
     if no_wait:
-        click.echo("under way; `ottla topic reassign --verify` shows how far it is")
+        also = " and removes the throttle when all has moved" if limit is not None else ""
+        say(f"in progress; `ottla topic reassign {topics} --verify` shows the progress{also}")
         return False
-    await watch(cluster, plan)
-    if throttle is not None:
-        await remove_throttle(cluster, {place.topic for place in plan})
+    await watch(cluster, plan, say)
+    if limit is not None:
+        await limit.remove()
     return True
 
 
 def _count(number: int) -> str:
     return f"{number} partition{'s' * (number != 1)}"
-
-
-async def begin(cluster: "Cluster", plan: "Mapping[TopicPartition, tuple[int, ...]]") -> None:
-    """Have partitions move. Raises CommandError that names what was refused; the others go on."""
-    _require_none(await _alter(cluster, plan), plan)
 
 
 async def take_back(cluster: "Cluster", places: "Collection[TopicPartition]") -> "list[TopicPartition]":
@@ -109,7 +134,7 @@ async def _alter(
     cluster: "Cluster", plan: "Mapping[TopicPartition, tuple[int, ...] | None]"
 ) -> "dict[TopicPartition, BrokerError]":
     """What was refused."""
-    from ottla.client.reassignments import alter_reassignments
+    from ottla.client.admin.reassignments import alter_reassignments
 
     refused: dict[TopicPartition, BrokerError] = {}
     places = sorted(plan)
@@ -127,20 +152,22 @@ def _require_none(refused: "Mapping[TopicPartition, BrokerError]", asked: "Colle
         raise CommandError(f"{first} ({len(refused)} of {len(asked)} were refused)")
 
 
-async def watch(cluster: "Cluster", places: "Collection[TopicPartition]") -> None:
+async def watch(
+    cluster: "Cluster", places: "Collection[TopicPartition]", say: Callable[[str], None] = click.echo
+) -> None:
     """Say how far it is until nothing of it moves any more; Ctrl-C leaves it going on."""
+    from ottla.client.admin.reassignments import list_reassignments
     from ottla.client.errors import ClientError
-    from ottla.client.reassignments import list_reassignments
 
     left_before = None
     while True:
         try:
             left = len(await list_reassignments(cluster, places))
         except ClientError as error:
-            click.echo(f"ottla: asking again: {error}", err=True)
+            click.echo(f"ottla: retrying: {error}", err=True)
             left = left_before if left_before is not None else len(places)
         if left != left_before:
-            click.echo(f"{len(places) - left} of {_count(len(places))} moved")
+            say(f"{len(places) - left} of {_count(len(places))} moved")
             left_before = left
         if not left:
             return

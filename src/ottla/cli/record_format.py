@@ -17,9 +17,11 @@ from typing import Any
 from ottla.cli.escapes import unescape
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
-from ottla.client.consumer_record import ConsumerRecord
+from ottla.client.consuming.consumer_record import ConsumerRecord
+from ottla.client.consuming.share_record import ShareRecord
 
-FormatRecord = Callable[[ConsumerRecord], bytes]
+Record = ConsumerRecord | ShareRecord
+FormatRecord = Callable[[Record], bytes]
 
 
 def compile_format(text: str, *, null: bytes = b"") -> FormatRecord:
@@ -31,7 +33,7 @@ def compile_format(text: str, *, null: bytes = b"") -> FormatRecord:
     for index, piece in enumerate(_split(text)):
         parts.append(_token(piece, null) if index % 2 else _constant(unescape(piece)))
 
-    def write(record: ConsumerRecord) -> bytes:
+    def write(record: Record) -> bytes:
         return b"".join([part(record) for part in parts])
 
     return write
@@ -42,7 +44,7 @@ def plain_format(*, key_delimiter: bytes | None, delimiter: bytes, null: bytes =
     if key_delimiter is None:
         return lambda record: (null if record.value is None else record.value) + delimiter
 
-    def write(record: ConsumerRecord) -> bytes:
+    def write(record: Record) -> bytes:
         key = null if record.key is None else record.key
         value = null if record.value is None else record.value
         return b"".join((key, key_delimiter, value, delimiter))
@@ -50,7 +52,7 @@ def plain_format(*, key_delimiter: bytes | None, delimiter: bytes, null: bytes =
     return write
 
 
-def json_line(record: ConsumerRecord) -> bytes:
+def json_line(record: Record) -> bytes:
     """One JSON object and a newline; `ottla produce --json` reads it. Bytes that are not UTF-8 come as base64."""
     document: dict[str, Any] = {
         "topic": record.topic,
@@ -59,6 +61,8 @@ def json_line(record: ConsumerRecord) -> bytes:
         "timestamp": record.timestamp_ms,
         "headers": [[name, _header_value(value)] for name, value in record.headers],
     }
+    if isinstance(record, ShareRecord):
+        document["delivery_count"] = record.delivery_count
     for name, content in (("key", record.key), ("value", record.value)):
         try:
             document[name] = content.decode() if content is not None else None
@@ -98,7 +102,7 @@ def _length(content: bytes | None) -> int:
     return -1 if content is None else len(content)
 
 
-def _headers(record: ConsumerRecord) -> bytes:
+def _headers(record: Record) -> bytes:
     return b",".join(name.encode() + b"=" + (value if value is not None else b"NULL") for name, value in record.headers)
 
 
@@ -116,7 +120,7 @@ def _base64(content: bytes | None) -> str:
 
 
 _MAY_BE_NULL = frozenset({"%v", "%s", "%k"})
-_TOKENS: dict[str, Callable[[ConsumerRecord], bytes | None]] = {
+_TOKENS: dict[str, Callable[[Record], bytes | None]] = {
     "%v": lambda record: record.value,
     "%s": lambda record: record.value,
     "%k": lambda record: record.key,

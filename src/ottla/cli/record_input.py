@@ -83,7 +83,7 @@ def parse_json(line: bytes) -> InputRecord:
     try:
         return _record(json.loads(line))
     except UnicodeEncodeError as error:
-        raise CommandError("a text has half of a character: \\ud800 to \\udfff come in pairs") from error
+        raise CommandError("a string has an unpaired surrogate: \\ud800 to \\udfff must come in pairs") from error
     except (ValueError, RecursionError) as error:
         raise CommandError(f"not JSON: {error}") from error
 

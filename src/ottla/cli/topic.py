@@ -6,6 +6,7 @@ from uuid import UUID
 
 import click
 
+from ottla.cli.changes import Changes
 from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.no_effect import warn_of_no_effect
 from ottla.cli.output import print_json, print_table
@@ -14,10 +15,13 @@ from ottla.cli.topic_names import pattern_of, regex_option, topic_names
 from ottla.cli.topic_offsets import delete_records, offsets
 from ottla.cli.topic_reassign import reassign
 
+_PARTITIONS_MAX = (1 << 31) - 1
+"""The protocol's number has 32 bits; what is too many for a cluster, the broker says."""
+
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
-    from ottla.client.cluster_metadata import PartitionMetadata, TopicMetadata
-    from ottla.client.configs import ConfigEntry
+    from ottla.client.admin.configs import ConfigEntry
+    from ottla.client.io.cluster import Cluster
+    from ottla.client.io.cluster_metadata import PartitionMetadata, TopicMetadata
 
 
 @click.group()
@@ -28,10 +32,18 @@ def topic() -> None:
 @topic.command("create")
 @bootstrap_option
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("-p", "--partitions", type=click.IntRange(1), help="How many; the broker's default if not said.")
-@click.option("-r", "--replication-factor", type=click.IntRange(1, 32767), help="Copies of each partition.")
+@click.option(
+    "-p",
+    "--partitions",
+    type=click.IntRange(1, _PARTITIONS_MAX),
+    help="The number of partitions.  [the broker's default]",
+)
+@click.option(
+    "-r", "--replication-factor", type=click.IntRange(1, 32767), help="The number of replicas of each partition."
+)
 @click.option("-c", "--config", "configs", metavar="KEY=VALUE", multiple=True, help="A topic setting; repeatable.")
-@click.option("--if-not-exists", is_flag=True, help="Succeed when a topic exists already, and leave it as it is.")
+@click.option("--if-not-exists", is_flag=True, help="Succeed when a topic already exists; it stays as it is.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON array of topics.")
 def create(
     bootstrap: str,
     names: tuple[str, ...],
@@ -39,6 +51,7 @@ def create(
     replication_factor: int | None,
     configs: tuple[str, ...],
     if_not_exists: bool,
+    as_json: bool,
 ) -> None:
     """Create topics.
 
@@ -49,8 +62,8 @@ def create(
     settings = parse_settings(configs)
 
     async def action(cluster: "Cluster") -> None:
-        from ottla.client.admin import BROKER_DEFAULT, Admin, NewTopic
-        from ottla.client.configs import ConfigResource
+        from ottla.client.admin.admin import BROKER_DEFAULT, Admin, NewTopic
+        from ottla.client.admin.configs import ConfigResource
         from ottla.client.errors import BrokerError
         from ottla.model.error_code import ErrorCode
 
@@ -62,13 +75,24 @@ def create(
             except BrokerError as error:
                 if not (if_not_exists and error.code == ErrorCode.TOPIC_ALREADY_EXISTS):
                     raise
-                click.echo(f"topic {name} exists already")
+                existing = _summary((await admin.describe_topics([name]))[0]) if as_json else {}
+                changes.done(f"topic {name} already exists", **existing, created=False)
                 continue
             count = created.partitions if created.partitions > 0 else partitions
-            click.echo(f"created topic {name}" + (f" with {_count(count, 'partition')}" if count else ""))
+            replicas = created.replication_factor if created.replication_factor > 0 else replication_factor
+            changes.done(
+                f"created topic {name}" + (f" with {_count(count, 'partition')}" if count else ""),
+                topic=name,
+                topic_id=_id_text(created.topic_id),
+                internal=False,
+                partition_count=count,
+                replication_factor=replicas,
+                created=True,
+            )
             await warn_of_no_effect(admin, ConfigResource.topic(name), settings)
 
-    with_cluster(bootstrap, action)
+    with Changes(as_json=as_json) as changes:
+        with_cluster(bootstrap, action)
 
 
 @topic.command("list")
@@ -87,7 +111,7 @@ def list_topics(bootstrap: str, patterns: tuple[str, ...], internal: bool, quiet
     """
 
     async def action(cluster: "Cluster") -> "list[TopicMetadata]":
-        from ottla.client.admin import Admin
+        from ottla.client.admin.admin import Admin
 
         return await Admin(cluster).list_topics()
 
@@ -140,9 +164,12 @@ def describe(bootstrap: str, names: tuple[str, ...], is_regex: bool, all_configs
 @bootstrap_option
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
 @regex_option
-@click.option("-p", "--partitions", type=click.IntRange(1), help="Raise the number of partitions to this.")
+@click.option("-p", "--partitions", type=click.IntRange(1, _PARTITIONS_MAX), help="The new number of partitions.")
 @click.option("-c", "--config", "configs", metavar="KEY=VALUE", multiple=True, help="Set a topic setting; repeatable.")
-@click.option("-d", "--delete-config", "deleted", metavar="KEY", multiple=True, help="Back to the default; repeatable.")
+@click.option(
+    "-d", "--delete-config", "deleted", metavar="KEY", multiple=True, help="Reset a setting to its default; repeatable."
+)
+@click.option("--json", "as_json", is_flag=True, help="A JSON array of topics, with what was changed.")
 def alter(
     bootstrap: str,
     names: tuple[str, ...],
@@ -150,36 +177,45 @@ def alter(
     partitions: int | None,
     configs: tuple[str, ...],
     deleted: tuple[str, ...],
+    as_json: bool,
 ) -> None:
-    """Change settings of topics, or give them more partitions.
+    """Change settings of topics, or add partitions.
 
-    More partitions change where keys go: records of a key that come later lie in another partition than those before.
+    More partitions change the partition of keys: later records of a key may go to another partition than earlier ones.
 
     \b
     Example:
       ottla topic alter events --config cleanup.policy=compact --delete-config retention.ms
     """
-    changes: dict[str, str | None] = {**parse_settings(configs), **dict.fromkeys(deleted)}
-    if partitions is None and not changes:
+    settings: dict[str, str | None] = {**parse_settings(configs), **dict.fromkeys(deleted)}
+    if partitions is None and not settings:
         raise click.UsageError("nothing to change: give --partitions, --config or --delete-config")
 
     async def action(cluster: "Cluster") -> None:
-        from ottla.client.admin import Admin
-        from ottla.client.configs import ConfigResource
+        from ottla.client.admin.admin import Admin
+        from ottla.client.admin.configs import ConfigResource
 
         admin = Admin(cluster)
         for name in await topic_names(cluster, names, is_regex=is_regex):
-            if changes:
-                await admin.alter_configs(ConfigResource.topic(name), changes)
-                click.echo(f"changed {_count(len(changes), 'setting')} of topic {name}")
-                await warn_of_no_effect(
-                    admin, ConfigResource.topic(name), [key for key, value in changes.items() if value is not None]
-                )
-            if partitions is not None:
-                await admin.create_partitions(name, partitions)
-                click.echo(f"topic {name} has {_count(partitions, 'partition')} now")
+            row: dict[str, Any] = {"topic": name, "configs": [], "partition_count": None}
+            try:
+                if settings:
+                    await admin.alter_configs(ConfigResource.topic(name), settings)
+                    row["configs"] = [{"name": key, "value": value} for key, value in settings.items()]
+                    changes.say(f"changed {_count(len(settings), 'setting')} of topic {name}")
+                    await warn_of_no_effect(
+                        admin, ConfigResource.topic(name), [key for key, value in settings.items() if value is not None]
+                    )
+                if partitions is not None:
+                    await admin.create_partitions(name, partitions)
+                    row["partition_count"] = partitions
+                    changes.say(f"topic {name} has {_count(partitions, 'partition')} now")
+            finally:
+                if row["configs"] or row["partition_count"]:
+                    changes.row(**row)
 
-    with_cluster(bootstrap, action)
+    with Changes(as_json=as_json) as changes:
+        with_cluster(bootstrap, action)
 
 
 @topic.command("delete")
@@ -187,8 +223,9 @@ def alter(
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
 @regex_option
 @click.option("--if-exists", is_flag=True, help="Succeed when a topic does not exist.")
-def delete(bootstrap: str, names: tuple[str, ...], is_regex: bool, if_exists: bool) -> None:
-    """Delete topics and all their records, without asking.
+@click.option("--json", "as_json", is_flag=True, help="A JSON array of topics.")
+def delete(bootstrap: str, names: tuple[str, ...], is_regex: bool, if_exists: bool, as_json: bool) -> None:
+    """Delete topics and all their records, without confirmation.
 
     \b
     Example:
@@ -196,7 +233,7 @@ def delete(bootstrap: str, names: tuple[str, ...], is_regex: bool, if_exists: bo
     """
 
     async def action(cluster: "Cluster") -> None:
-        from ottla.client.admin import Admin
+        from ottla.client.admin.admin import Admin
         from ottla.client.errors import TopicNotFoundError
 
         for name in await topic_names(cluster, names, is_regex=is_regex):
@@ -205,11 +242,12 @@ def delete(bootstrap: str, names: tuple[str, ...], is_regex: bool, if_exists: bo
             except TopicNotFoundError:
                 if not if_exists:
                     raise
-                click.echo(f"topic {name} does not exist")
+                changes.done(f"topic {name} does not exist", topic=name, deleted=False)
             else:
-                click.echo(f"deleted topic {name}")
+                changes.done(f"deleted topic {name}", topic=name, deleted=True)
 
-    with_cluster(bootstrap, action)
+    with Changes(as_json=as_json) as changes:
+        with_cluster(bootstrap, action)
 
 
 topic.add_command(offsets)
@@ -218,9 +256,9 @@ topic.add_command(reassign)
 
 
 async def _describe(cluster: "Cluster", name: str, all_configs: bool) -> dict[str, Any]:
-    from ottla.client.admin import Admin
-    from ottla.client.configs import ConfigResource, ConfigSource
-    from ottla.client.offsets import OffsetAt
+    from ottla.client.admin.admin import Admin
+    from ottla.client.admin.configs import ConfigResource, ConfigSource
+    from ottla.client.consuming.offsets import OffsetAt
     from ottla.model.topic_partition import TopicPartition
 
     admin = Admin(cluster)

@@ -10,10 +10,10 @@ from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
+    from ottla.client.io.cluster import Cluster
 
 regex_option = click.option(
-    "--regex", "is_regex", is_flag=True, help="TOPIC is a regular expression; all topics it matches whole are meant."
+    "--regex", "is_regex", is_flag=True, help="TOPIC is a regular expression for whole topic names."
 )
 
 
@@ -24,16 +24,14 @@ async def topic_names(cluster: "Cluster", wanted: Sequence[str], *, is_regex: bo
     """
     if not is_regex:
         return list(dict.fromkeys(wanted))
-    from ottla.client.admin import Admin
+    from ottla.client.admin.admin import Admin
 
     topics = [each.name for each in await Admin(cluster).list_topics() if not each.is_internal]
     found: dict[str, None] = {}
     for text in wanted:
         matching = [name for name in topics if pattern_of(text).fullmatch(name)]
         if not matching:
-            raise CommandError(
-                f"no topic matches {text!r}; `ottla topic list` shows those there are", ExitCode.NOT_FOUND
-            )
+            raise CommandError(f"no topic matches {text!r}; `ottla topic list` shows all topics", ExitCode.NOT_FOUND)
         found |= dict.fromkeys(matching)
     return list(found)
 

@@ -13,8 +13,8 @@ from ottla.cli.partition_selection import Selection, parse_selection, partitions
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ottla.client.cluster import Cluster
     from ottla.client.errors import BrokerError
+    from ottla.client.io.cluster import Cluster
     from ottla.model.topic_partition import TopicPartition
 
 _CUT = re.compile(r"(\d{1,10})=(\d{1,19}|-1|latest)", re.ASCII)
@@ -36,8 +36,7 @@ _INT64_MAX = (1 << 63) - 1
 def offsets(bootstrap: str, places: tuple[str, ...], at: str, as_json: bool) -> None:
     """Show an offset of each partition: the first, the next, that of the newest record, or the first at a time.
 
-    A partition where no record is that young, or none at all, has none. As elsewhere a time without an offset from UTC
-    is local.
+    A partition without such a record has no offset. A time without a UTC offset is local time.
 
     \b
     Examples:
@@ -48,7 +47,7 @@ def offsets(bootstrap: str, places: tuple[str, ...], at: str, as_json: bool) -> 
     when = _when(at)
 
     async def action(cluster: "Cluster") -> list[dict[str, Any]]:
-        from ottla.client.admin import Admin
+        from ottla.client.admin.admin import Admin
 
         partitions = await partitions_of(cluster, selections)
         found = await Admin(cluster).list_offsets(dict.fromkeys(partitions, when))
@@ -72,7 +71,7 @@ def offsets(bootstrap: str, places: tuple[str, ...], at: str, as_json: bool) -> 
 
 def _when(text: str) -> int:
     from ottla.cli.start_position import parse_timestamp
-    from ottla.client.offsets import OffsetAt
+    from ottla.client.consuming.offsets import OffsetAt
     from ottla.runtime.clock import SystemClock
 
     # The numbers are those that Kafka's kafka-get-offsets takes.
@@ -93,10 +92,10 @@ def _when(text: str) -> int:
 @click.argument("cuts", metavar="TOPIC[:PARTITION=OFFSET,...]...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of partitions.")
 def delete_records(bootstrap: str, cuts: tuple[str, ...], as_json: bool) -> None:
-    """Delete the records before an offset of each partition, without asking.
+    """Delete the records before an offset in each partition, without confirmation.
 
-    OFFSET is the first that stays; -1 or latest for the end, which deletes all. A topic alone is emptied: every record
-    of every partition. Partitions are cut one by one, so that one that is refused leaves the others cut.
+    OFFSET is the first offset that stays; -1 or latest means the end, which deletes everything. TOPIC alone
+    deletes all records of all partitions. Each partition succeeds or fails by itself.
 
     \b
     Examples:
@@ -106,8 +105,8 @@ def delete_records(bootstrap: str, cuts: tuple[str, ...], as_json: bool) -> None
     wanted = [_parse_cut(text) for text in cuts]
 
     async def action(cluster: "Cluster") -> "Mapping[TopicPartition, int | BrokerError]":
-        from ottla.client.admin import Admin
-        from ottla.client.delete_records import TO_THE_END
+        from ottla.client.admin.admin import Admin
+        from ottla.client.admin.delete_records import TO_THE_END
 
         before: dict[TopicPartition, int] = {}
         for topic, offsets_by_number in wanted:

@@ -1,26 +1,29 @@
 """`ottla topic reassign`: move replicas of topics to other brokers."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.changes import show_progress
 from ottla.cli.connection import bootstrap_option, with_cluster
-from ottla.cli.output import print_table
+from ottla.cli.output import print_json, print_table
 from ottla.cli.reassignment import (
     carry_out,
     execute_option,
+    moves_of,
     no_wait_option,
     partitions_present,
     take_back,
     throttle_option,
 )
-from ottla.cli.replication_throttle import remove_throttle
+from ottla.cli.replication_throttle import remove_throttle, throttled_topics
 from ottla.cli.topic_names import regex_option, topic_names
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
-    from ottla.client.reassignment_plan import Assignment
+    from ottla.client.admin.reassignment_plan import Assignment
+    from ottla.client.io.cluster import Cluster
 
 
 class BrokerList(click.ParamType[tuple[int, ...]]):
@@ -42,19 +45,24 @@ class BrokerList(click.ParamType[tuple[int, ...]]):
 @bootstrap_option
 @click.argument("names", metavar="[TOPIC]...", nargs=-1)
 @regex_option
-@click.option("--brokers", "brokers", type=BrokerList(), help="Where the replicas are to be.  [all that are up]")
+@click.option("--brokers", "brokers", type=BrokerList(), help="The brokers for the replicas.  [all live brokers]")
 @click.option(
-    "-r", "--replication-factor", type=click.IntRange(1, 32767), help="Copies of each partition, from now on."
+    "-r", "--replication-factor", type=click.IntRange(1, 32767), help="The new number of replicas of each partition."
 )
 @click.option(
-    "--plan", "plan_file", type=click.Path(path_type=Path), help="A plan in a file, as Kafka's tool has it, instead."
+    "--plan", "plan_file", type=click.Path(path_type=Path), help="Use a plan file, in the format of Kafka's tool."
 )
-@click.option("--json", "as_json", is_flag=True, help="Show the plan as such a file; nothing else is written.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="JSON: the plan as such a file, or with --execute, --verify or --cancel an object.",
+)
 @execute_option
 @no_wait_option
 @throttle_option
-@click.option("--verify", is_flag=True, help="Show what of these topics, or of all, moves still.")
-@click.option("--cancel", is_flag=True, help="Have what moves of these topics, or of all, stay where it was.")
+@click.option("--verify", is_flag=True, help="Show the moves in progress, of these topics or of all.")
+@click.option("--cancel", is_flag=True, help="Cancel the moves in progress, of these topics or of all.")
 def reassign(
     bootstrap: str,
     names: tuple[str, ...],
@@ -69,10 +77,10 @@ def reassign(
     verify: bool,
     cancel: bool,
 ) -> None:
-    """Move replicas to other brokers, or have more or fewer of them. Without --execute the plan is only shown.
+    """Move replicas to other brokers, or change their number. Without --execute, only show the plan.
 
-    The plan moves as little as it can, and spreads replicas over racks and leaders over brokers. A partition has its
-    new replicas when those have copied everything; until then the old ones serve, and stay with --cancel.
+    The plan moves as little as possible, and spreads replicas over racks and leaders over brokers. New replicas
+    take over when they have copied everything; until then the old ones serve, and --cancel keeps them.
 
     \b
     Examples:
@@ -82,17 +90,19 @@ def reassign(
       ottla topic reassign --verify
     """
     planned = _read(plan_file) if plan_file is not None else None
-    if verify + cancel + execute + as_json > 1:
-        raise click.UsageError("give one of --execute, --json, --verify and --cancel")
+    if verify + cancel + execute > 1:
+        raise click.UsageError("give one of --execute, --verify and --cancel")
     if planned is not None and (names or brokers or replication_factor):
-        raise click.UsageError("a plan says itself which partitions go where: give --plan alone")
+        raise click.UsageError(
+            "a plan names its topics and brokers: give --plan without TOPIC, --brokers and --replication-factor"
+        )
     if not (names or planned or verify or cancel):
-        raise click.UsageError("say which topics: TOPIC..., or a plan with --plan")
+        raise click.UsageError("name the topics, or give a plan with --plan")
 
     async def action(cluster: "Cluster") -> None:
         if verify or cancel:
             places = await _present(cluster, names, is_regex=is_regex) if names else planned
-            await _verify(cluster, places, cancel=cancel)
+            await _verify(cluster, places, cancel=cancel, as_json=as_json)
             return
         if planned is not None:
             present = await _present(cluster, sorted({place.topic for place in planned}), is_regex=False)
@@ -101,19 +111,22 @@ def reassign(
         else:
             present = await _present(cluster, names, is_regex=is_regex)
             plan = await _plan(cluster, present, brokers, replication_factor)
-        if as_json:
-            from ottla.client.reassignment_plan import plan_text
+        if as_json and not execute:
+            from ottla.client.admin.reassignment_plan import plan_text
 
             click.echo(plan_text(plan))
-        else:
-            await carry_out(cluster, present, plan, execute=execute, no_wait=no_wait, throttle=throttle)
+            return
+        say = partial(show_progress, as_json=True) if as_json else None
+        is_done = await carry_out(cluster, present, plan, execute=execute, no_wait=no_wait, throttle=throttle, say=say)
+        if as_json:
+            print_json({"state": "moved" if is_done else "moving", "moves": moves_of(present, plan)})
 
     with_cluster(bootstrap, action)
 
 
 def _read(path: Path) -> "Assignment":
+    from ottla.client.admin.reassignment_plan import parse_plan
     from ottla.client.errors import InvalidOptionError
-    from ottla.client.reassignment_plan import parse_plan
 
     try:
         return parse_plan(path.read_bytes())
@@ -122,7 +135,7 @@ def _read(path: Path) -> "Assignment":
 
 
 async def _present(cluster: "Cluster", names: "tuple[str, ...] | list[str]", *, is_regex: bool) -> "Assignment":
-    from ottla.client.admin import Admin
+    from ottla.client.admin.admin import Admin
 
     wanted = await topic_names(cluster, names, is_regex=is_regex)
     return partitions_present(await Admin(cluster).describe_topics(wanted))
@@ -139,8 +152,8 @@ def _require_known(planned: "Assignment", present: "Assignment") -> None:
 async def _plan(
     cluster: "Cluster", present: "Assignment", wanted: tuple[int, ...] | None, replication_factor: int | None
 ) -> "Assignment":
-    from ottla.client.brokers import describe_cluster
-    from ottla.client.reassignment_plan import plan_reassignment
+    from ottla.client.admin.reassignment_plan import plan_reassignment
+    from ottla.client.io.brokers import describe_cluster
 
     known = {each.broker_id: each for each in (await describe_cluster(cluster)).brokers}
     if wanted is None:
@@ -152,25 +165,51 @@ async def _plan(
     return plan_reassignment(present, racks, replication_factor=replication_factor)
 
 
-async def _verify(cluster: "Cluster", places: "Assignment | None", *, cancel: bool) -> None:
-    from ottla.client.admin import Admin
-    from ottla.client.reassignments import list_reassignments
+async def _verify(cluster: "Cluster", places: "Assignment | None", *, cancel: bool, as_json: bool) -> None:
+    """Show what moves, or cancel it; what has ended loses its throttle."""
+    from ottla.client.admin.reassignments import list_reassignments
 
     moving = await list_reassignments(cluster, places)
-    if not moving:
-        topics = {place.topic for place in places or ()} or {each.name for each in await Admin(cluster).list_topics()}
-        freed = await remove_throttle(cluster, topics)
-        click.echo("nothing moves" + ("; what throttled it is taken back" if freed else ""))
-        return
-    if cancel:
-        cancelled = await take_back(cluster, moving)
+    cancelled = await take_back(cluster, moving) if cancel and moving else []
+    ended = places if not moving else moving if cancel else None
+    freed = ended is not None and await remove_throttle(cluster, ended)
+    # Whose the throttles of other topics are nobody can tell: some may be set by hand.
+    throttled = await throttled_topics(cluster) if not moving and places is None else []
+    if as_json:
+        print_json(
+            {
+                "moving": [
+                    {
+                        "topic": place.topic,
+                        "partition": place.partition,
+                        "replicas": list(each.replicas),
+                        "adding": list(each.adding),
+                        "removing": list(each.removing),
+                    }
+                    for place, each in sorted(moving.items())
+                    if not cancel
+                ],
+                "cancelled": [{"topic": each.topic, "partition": each.partition} for each in cancelled],
+                "throttle_removed": freed,
+                "throttled_topics": throttled,
+            }
+        )
+    elif not moving:
+        click.echo("no moves in progress" + ("; the throttle is removed" if freed else ""))
+        if throttled:
+            click.echo(
+                f"throttled replicas: `ottla topic reassign {' '.join(throttled)} --verify` removes these throttles"
+            )
+    elif cancel:
         if cancelled:
             click.echo(f"cancelled {len(cancelled)}: {', '.join(map(str, cancelled))}")
         else:
-            click.echo("nothing is cancelled: all of it has arrived")
-        return
-    rows = [
-        (place.topic, place.partition, each.replicas, each.adding or None, each.removing or None)
-        for place, each in sorted(moving.items())
-    ]
-    print_table(["TOPIC", "PARTITION", "REPLICAS", "BEING COPIED TO", "LEAVES"], rows, right=["PARTITION"])
+            click.echo("nothing to cancel: no moves in progress")
+        if freed:
+            click.echo("the throttle is removed")
+    else:
+        rows = [
+            (place.topic, place.partition, each.replicas, each.adding or None, each.removing or None)
+            for place, each in sorted(moving.items())
+        ]
+        print_table(["TOPIC", "PARTITION", "REPLICAS", "BEING COPIED TO", "LEAVES"], rows, right=["PARTITION"])

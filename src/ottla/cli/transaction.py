@@ -11,8 +11,8 @@ from ottla.cli.output import print_json, print_table
 from ottla.cli.partition_selection import parse_selection, partitions_of
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
-    from ottla.client.transaction_admin import OpenTransaction, TransactionDescription, TransactionListing
+    from ottla.client.admin.transaction_admin import OpenTransaction, TransactionDescription, TransactionListing
+    from ottla.client.io.cluster import Cluster
 
 _STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 _MINUTES = 15
@@ -21,13 +21,21 @@ _MINUTES = 15
 
 @click.group()
 def transaction() -> None:
-    """List transactions, show what they are doing, find those that hang, and abort them."""
+    """List and describe transactions, find hanging ones, and abort them."""
 
 
 @transaction.command("list")
 @bootstrap_option
-@click.option("--state", "states", multiple=True, type=click.Choice(_STATES, case_sensitive=False), help="Only these.")
-@click.option("--producer-id", "producer_ids", multiple=True, type=click.IntRange(min=0), help="Only of these.")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(_STATES, case_sensitive=False),
+    help="Only transactions in this state.",
+)
+@click.option(
+    "--producer-id", "producer_ids", multiple=True, type=click.IntRange(min=0), help="Only of this producer id."
+)
 @click.option("--longer-than", "duration_ms", metavar="MS", type=click.IntRange(min=0), help="Only those older.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of transactional ids.")
 def list_transactions(
@@ -42,7 +50,7 @@ def list_transactions(
     """
 
     async def action(cluster: "Cluster") -> "list[TransactionListing]":
-        from ottla.client.transaction_admin import TransactionAdmin
+        from ottla.client.admin.transaction_admin import TransactionAdmin
 
         return await TransactionAdmin(cluster).list_transactions(
             states=states, producer_ids=producer_ids, duration_ms=-1 if duration_ms is None else duration_ms
@@ -71,7 +79,7 @@ def list_transactions(
 @click.argument("transactional_ids", metavar="TRANSACTIONAL_ID...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of transactional ids.")
 def describe(bootstrap: str, transactional_ids: tuple[str, ...], as_json: bool) -> None:
-    """Show the producer of transactional ids and the partitions of their transactions.
+    """Show the producer, state and partitions of transactional ids.
 
     \b
     Example:
@@ -79,7 +87,7 @@ def describe(bootstrap: str, transactional_ids: tuple[str, ...], as_json: bool) 
     """
 
     async def action(cluster: "Cluster") -> "list[TransactionDescription]":
-        from ottla.client.transaction_admin import TransactionAdmin
+        from ottla.client.admin.transaction_admin import TransactionAdmin
 
         return [await TransactionAdmin(cluster).describe(each) for each in dict.fromkeys(transactional_ids)]
 
@@ -118,9 +126,9 @@ def describe(bootstrap: str, transactional_ids: tuple[str, ...], as_json: bool) 
 )
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of open transactions.")
 def find_hanging(bootstrap: str, places: tuple[str, ...], minutes: int, as_json: bool) -> None:
-    """Find transactions that are open in a partition, and that no coordinator knows of: nobody will ever end them.
+    """Find transactions that are open in a partition but unknown to any coordinator: nothing will ever end them.
 
-    Consumers of committed records do not get past the first record of such a transaction. Looks into all topics, unless
+    Consumers with read_committed stop at the first record of such a transaction. All topics are searched, unless
     some are named; `ottla transaction abort` ends what is found.
 
     \b
@@ -131,8 +139,8 @@ def find_hanging(bootstrap: str, places: tuple[str, ...], minutes: int, as_json:
     selections = [parse_selection(text) for text in places]
 
     async def action(cluster: "Cluster") -> "list[OpenTransaction]":
-        from ottla.client.admin import Admin
-        from ottla.client.transaction_admin import TransactionAdmin
+        from ottla.client.admin.admin import Admin
+        from ottla.client.admin.transaction_admin import TransactionAdmin
         from ottla.model.topic_partition import TopicPartition
         from ottla.runtime.clock import SystemClock
 
@@ -168,15 +176,15 @@ def find_hanging(bootstrap: str, places: tuple[str, ...], minutes: int, as_json:
 @transaction.command("abort")
 @bootstrap_option
 @click.argument("what", metavar="TRANSACTIONAL_ID|TOPIC:PARTITION")
-@click.option("--producer-id", type=click.IntRange(min=0), help="The producer whose transaction hangs in a partition.")
-@click.option("--start-offset", type=click.IntRange(min=0), help="Or the offset at which it begins.")
-def abort(bootstrap: str, what: str, producer_id: int | None, start_offset: int | None) -> None:
-    """Abort a transaction, without asking.
+@click.option("--producer-id", type=click.IntRange(min=0), help="The producer id of the hanging transaction.")
+@click.option("--start-offset", type=click.IntRange(min=0), help="Or its first offset.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object.")
+def abort(bootstrap: str, what: str, producer_id: int | None, start_offset: int | None, as_json: bool) -> None:
+    """Abort a transaction, without confirmation.
 
-    With a transactional id: what its producer has going on is aborted by its coordinator, and the producer is fenced
-    off. With a partition and --producer-id or --start-offset: the marker that nobody writes is written to this one
-    partition. Use that only for what `find-hanging` found: a transaction that is aborted here and committed elsewhere
-    is torn.
+    With a transactional id, the coordinator aborts the open transaction and fences the producer. With a partition
+    and --producer-id or --start-offset, the missing abort marker is written to this partition only. Use that only
+    for what `find-hanging` reports: aborting part of a transaction that commits elsewhere breaks its atomicity.
 
     \b
     Examples:
@@ -184,28 +192,33 @@ def abort(bootstrap: str, what: str, producer_id: int | None, start_offset: int 
       ottla transaction abort orders:3 --start-offset 1041
     """
     if producer_id is None and start_offset is None:
-        _abort_by_id(bootstrap, what)
+        _abort_by_id(bootstrap, what, as_json=as_json)
     else:
-        _abort_in_partition(bootstrap, what, producer_id, start_offset)
+        _abort_in_partition(bootstrap, what, producer_id, start_offset, as_json=as_json)
 
 
-def _abort_by_id(bootstrap: str, transactional_id: str) -> None:
+def _abort_by_id(bootstrap: str, transactional_id: str, *, as_json: bool) -> None:
     async def action(cluster: "Cluster") -> None:
-        from ottla.client.transaction_admin import TransactionAdmin
+        from ottla.client.admin.transaction_admin import TransactionAdmin
 
         await TransactionAdmin(cluster).fence(transactional_id)
 
     with_cluster(bootstrap, action)
-    click.echo(f"aborted what {transactional_id} had going on, and fenced its producer off")
+    if as_json:
+        print_json({"transactional_id": transactional_id, "aborted": True})
+    else:
+        click.echo(f"aborted the transaction of {transactional_id} and fenced its producer")
 
 
-def _abort_in_partition(bootstrap: str, place: str, producer_id: int | None, start_offset: int | None) -> None:
+def _abort_in_partition(
+    bootstrap: str, place: str, producer_id: int | None, start_offset: int | None, *, as_json: bool
+) -> None:
     selection = parse_selection(place)
     if selection.partitions is None or len(selection.partitions) != 1:
         raise click.BadParameter(f"{place!r} is not one partition, such as orders:3")
 
     async def action(cluster: "Cluster") -> "OpenTransaction":
-        from ottla.client.transaction_admin import TransactionAdmin
+        from ottla.client.admin.transaction_admin import TransactionAdmin
 
         admin = TransactionAdmin(cluster)
         partitions = await partitions_of(cluster, [selection])
@@ -214,9 +227,12 @@ def _abort_in_partition(bootstrap: str, place: str, producer_id: int | None, sta
                 await admin.abort(each)
                 return each
         whose = f"of producer {producer_id}" if producer_id is not None else f"that begins at {start_offset}"
-        raise CommandError(f"no transaction {whose} is open in {partitions[0]}", ExitCode.NOT_FOUND)
+        raise CommandError(f"there is no open transaction {whose} in {partitions[0]}", ExitCode.NOT_FOUND)
 
     aborted = with_cluster(bootstrap, action)
+    if as_json:
+        print_json({**_open_document(aborted), "aborted": True})
+        return
     click.echo(
         f"aborted the transaction of producer {aborted.producer_id} in {aborted.topic_partition},"
         f" which began at {aborted.start_offset}"

@@ -1,11 +1,13 @@
 """Where brokers are: `HOST:PORT` and lists of it."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ottla.client.errors import InvalidOptionError
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9092
+PORT_MAX = 65535
 
 
 class Address(NamedTuple):
@@ -50,15 +52,33 @@ def parse_address(text: str, *, default_host: str = DEFAULT_HOST, default_port: 
     return Address(host or default_host, _parse_port(port, text) if port else default_port)
 
 
-def parse_addresses(text: str) -> tuple[Address, ...]:
-    """Read a comma-separated list of addresses, at least one. Raises InvalidOptionError."""
-    addresses = tuple(dict.fromkeys(parse_address(part) for part in text.split(",") if part.strip()))
+def parse_addresses(given: str | Iterable[str | Address]) -> tuple[Address, ...]:
+    """Read addresses, at least one: comma-separated in a string, or a list of such strings and of pairs.
+
+    >>> [str(each) for each in parse_addresses(["a:9093,b", ("c", 9094)])]
+    ['a:9093', 'b:9092', 'c:9094']
+
+    Raises InvalidOptionError.
+    """
+    found: list[Address] = []
+    for each in [given] if isinstance(given, str) or not isinstance(given, Iterable) else given:
+        match each:
+            case str(text):
+                found += [parse_address(part) for part in text.split(",") if part.strip()]
+            case (str(host), int(port)) if host and 0 <= port <= PORT_MAX:
+                found.append(Address(host, port))
+            case _:
+                what = "None" if each is None else f"{each!r} of type {type(each).__name__}"
+                raise InvalidOptionError(
+                    f"a broker address must be a string, such as 'localhost:{DEFAULT_PORT}', not {what}"
+                )
+    addresses = tuple(dict.fromkeys(found))
     if not addresses:
         raise InvalidOptionError(f"no broker address given: write HOST:PORT, for example localhost:{DEFAULT_PORT}")
     return addresses
 
 
 def _parse_port(port: str, text: str) -> int:
-    if not port.isdecimal() or not port.isascii() or not 0 <= int(port) <= 65535:
+    if not port.isdecimal() or not port.isascii() or len(port) > 5 or int(port) > PORT_MAX:
         raise InvalidOptionError(f"{text!r} is not an address: the port must be a number from 0 to 65535")
     return int(port)

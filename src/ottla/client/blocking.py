@@ -1,8 +1,8 @@
 """A client for code that is not asynchronous: scripts, notebooks, Spark tasks.
 
-Every call blocks the calling thread until its answer is there. There is no event loop and no thread behind it, so it
-can be made after a fork, in any thread, and inside of a running event loop. Large answers are received into one buffer
-and handed out as views of it.
+Every call blocks the calling thread until its response arrives. It uses no event loop and no other thread, so it can
+be created after a fork, in any thread, and inside of a running event loop. Large responses are received into one
+buffer and returned as views of it.
 """
 
 from __future__ import annotations
@@ -12,28 +12,44 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from ottla.client.blocking_io import BlockingIo, run_blocking
-from ottla.client.blocking_producer import BlockingProducer
-from ottla.client.blocking_transactions import BlockingTransactions
-from ottla.client.cluster import Cluster
-from ottla.client.cluster_metadata import ClusterMetadata, TopicMetadata
-from ottla.client.configs import ConfigResource, ConfigSource
-from ottla.client.errors import ClientError, OffsetOutOfRangeError, broker_error
-from ottla.client.fetch import FetchedBatches, FetchPosition, FetchWait, fetch_request, fetched
-from ottla.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
-from ottla.client.offsets import IsolationLevel, ListedOffset, list_offsets
+from ottla.client.address import Address
+from ottla.client.admin.configs import ConfigResource, ConfigSource
+from ottla.client.arguments import (
+    EARLIEST_SPECIAL_OFFSET,
+    INT64_MAX,
+    flag,
+    instance_of,
+    items_of,
+    kind_name,
+    member_of,
+    offsets_of,
+    partition_of,
+    partitions_of,
+    text,
+    topic_name,
+    whole_number,
+)
+from ottla.client.consuming.fetch import FetchedBatches, FetchPosition, FetchWait, fetch_request, fetched
+from ottla.client.consuming.group_offsets import CommittedOffset, commit_offsets, committed_offsets, offsets_to_commit
+from ottla.client.consuming.offsets import IsolationLevel, ListedOffset, list_offsets
+from ottla.client.consuming.read_replicas import ReadReplicas
+from ottla.client.errors import ClientError, InvalidOptionError, OffsetOutOfRangeError, broker_error
+from ottla.client.io.blocking_io import BlockingIo, run_blocking
+from ottla.client.io.cluster import Cluster
+from ottla.client.io.cluster_metadata import ClusterMetadata, TopicMetadata
+from ottla.client.io.retry import Deadline
 from ottla.client.options import ClientOptions
-from ottla.client.produce import Acks, ProducedBatch, produce_request, produced
-from ottla.client.producer_batch import Identity
-from ottla.client.read_replicas import ReadReplicas
-from ottla.client.retry import Deadline
+from ottla.client.producing.blocking_producer import BlockingProducer
+from ottla.client.producing.blocking_transactions import BlockingTransactions
+from ottla.client.producing.produce import Acks, ProducedBatch, produce_request, produced
+from ottla.client.producing.producer_batch import Identity
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.messages.fetch import FetchResponse
 from ottla.protocol.messages.produce import ProduceResponse
 
 if TYPE_CHECKING:
-    from ottla.client.admin import CreatedTopic, NewTopic
+    from ottla.client.admin.admin import CreatedTopic, NewTopic
 
 logger = logging.getLogger(__name__)
 
@@ -45,11 +61,11 @@ class BlockingClient:
     ...     [end] = client.list_offsets({TopicPartition("events", 0): OffsetAt.LATEST}).values()
     ...     answer = client.fetch_raw("events", 0, offset=0)
 
-    `settings` are fields of `ClientOptions`. Nothing is sent before the first call. Calls retry what is retriable until
-    `api_timeout_ms` has passed; they raise subclasses of ClientError.
+    `settings` are fields of `ClientOptions`. Nothing is sent before the first call. Calls retry retriable errors until
+    `api_timeout_ms` has passed. They raise subclasses of ClientError.
     """
 
-    def __init__(self, bootstrap: str, **settings: int | str) -> None:
+    def __init__(self, bootstrap: str | Iterable[str | Address], **settings: int | str) -> None:
         self._io = BlockingIo()
         self._cluster = Cluster(ClientOptions.of(bootstrap, **settings), self._io)
         self._replicas = ReadReplicas(self._io.clock, self._cluster.options.metadata_max_age_ms)
@@ -63,28 +79,29 @@ class BlockingClient:
         self.close()
 
     def close(self) -> None:
-        """End the connections. The only method that another thread may call meanwhile: it ends what is under way."""
+        """Close the connections and interrupt a call in progress. Other threads may call only this method."""
         self._io.stop()
         self._cluster.close()
 
     def cluster(self) -> ClusterMetadata:
-        """Id, controller and brokers of the cluster, asked for now."""
+        """The id, controller and brokers of the cluster, from a new request."""
         run_blocking(self._cluster.refresh(()))
         return self._cluster.metadata
 
     def topics(self) -> dict[str, TopicMetadata]:
-        """All topics, internal ones included, asked for now."""
+        """All topics, including internal ones, from a new request."""
         run_blocking(self._cluster.refresh(None))
         return dict(self._cluster.metadata.topics)
 
     def metadata(self, topics: Iterable[str], *, refresh: bool = True) -> dict[str, TopicMetadata]:
         """These topics with their partitions and leaders. Raises TopicNotFoundError for one that does not exist.
 
-        With `refresh=False` what is already known is taken, unless it is stale.
+        With `refresh=False` cached metadata is used, unless it is stale.
         """
+        flag("refresh", refresh)
         deadline = self._cluster.deadline()
         found = {}
-        for name in topics:
+        for name in [topic_name(each) for each in items_of("topics", topics, "names", "['orders']")]:
             if refresh:
                 self._cluster.metadata.forget_topic(name)
             found[name] = run_blocking(self._cluster.topic(name, deadline))
@@ -95,9 +112,11 @@ class BlockingClient:
     ) -> dict[TopicPartition, ListedOffset]:
         """For each partition the offset at a timestamp (ms since 1970) or at `OffsetAt.EARLIEST`, `LATEST`.
 
-        `offset` is -1 where no record is at or after the timestamp.
+        `offset` is -1 if no record is at or after the timestamp.
         """
-        return run_blocking(list_offsets(self._cluster, at, self._cluster.deadline(), isolation))
+        wanted = offsets_of("at", at, EARLIEST_SPECIAL_OFFSET)
+        level = member_of(IsolationLevel, "isolation", isolation)
+        return run_blocking(list_offsets(self._cluster, wanted, self._cluster.deadline(), level))
 
     def fetch_raw(
         self,
@@ -111,14 +130,19 @@ class BlockingClient:
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
         rack: str = "",
     ) -> FetchedBatches:
-        """Record batches of a partition from `offset` on, as they lie in the log; see `FetchedBatches`.
+        """Record batches of a partition from `offset` on, as stored in the log; see `FetchedBatches`.
 
-        They come from the leader, or from a replica in `rack` when the leader names one.
+        They come from the leader, or from a replica in `rack` if the leader returns one.
 
-        At least one whole batch comes, if there is any, even when it is larger than `max_bytes`. Raises
-        OffsetOutOfRangeError when the offset was deleted or lies after the end.
+        If there is a batch, at least one whole batch is returned, even if it is larger than `max_bytes`. Raises
+        OffsetOutOfRangeError if the offset was deleted or is after the end.
         """
-        position = FetchPosition(TopicPartition(topic, partition), offset, max_bytes)
+        whole_number("offset", offset, highest=INT64_MAX)
+        for name, number in (("max_bytes", max_bytes), ("max_wait_ms", max_wait_ms), ("min_bytes", min_bytes)):
+            whole_number(name, number)
+        isolation = member_of(IsolationLevel, "isolation", isolation)
+        instance_of("rack", rack, str)
+        position = FetchPosition(partition_of((topic, partition)), offset, max_bytes)
         wait = FetchWait(max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes)
         deadline = self._cluster.deadline()
 
@@ -135,13 +159,16 @@ class BlockingClient:
     def produce_raw(
         self, topic: str, partition: int, batches: bytes | bytearray | memoryview, *, acks: Acks = Acks.ALL
     ) -> ProducedBatch:
-        """Append encoded record batches to a partition: at least once, as they are sent again after a lost answer.
+        """Append encoded record batches to a partition, at least once: they are sent again after a lost response.
 
         Batches that carry a producer id and sequence numbers are appended once. Raises BrokerError.
         """
+        acks = member_of(Acks, "acks", acks)
         if acks == Acks.NONE:
-            raise ValueError("a blocking produce waits for an answer: acks must be LEADER or ALL")
-        topic_partition = TopicPartition(topic, partition)
+            raise InvalidOptionError("a blocking produce waits for an answer: acks must be LEADER or ALL")
+        if not isinstance(batches, bytes | bytearray | memoryview):
+            raise InvalidOptionError(f"batches must be the bytes of record batches, not {kind_name(batches)}")
+        topic_partition = partition_of((topic, partition))
         deadline = self._cluster.deadline()
         return run_blocking(
             self._cluster.retrying(lambda: self._produce(topic_partition, batches, acks, deadline), deadline)
@@ -149,31 +176,39 @@ class BlockingClient:
 
     def producer(self, *, transactional_id: str | None = None, identity: Identity | None = None) -> BlockingProducer:
         """A new idempotent producer of this client; with an id and an identity it writes to that one's transaction."""
+        if (transactional_id is None) != (identity is None):
+            raise InvalidOptionError("transactional_id and identity belong together: give both, or neither")
+        if transactional_id is not None:
+            text("transactional_id", transactional_id)
+            instance_of("identity", identity, Identity, ": see BlockingTransactions.take_over")
         return BlockingProducer(self._cluster, transactional_id=transactional_id, identity=identity)
 
     def transactions(self, transactional_id: str) -> BlockingTransactions:
         """The coordinator's side of the transactions of this id."""
-        return BlockingTransactions(self._cluster, transactional_id)
+        return BlockingTransactions(self._cluster, text("transactional_id", transactional_id))
 
     def create_topic(self, topic: NewTopic) -> CreatedTopic:
         """Create a topic; see `Admin.create_topic`."""
         # Only here: readers and writers, which start often, have no use for it.
-        from ottla.client.admin import Admin
+        from ottla.client.admin.admin import Admin
 
         return run_blocking(Admin(self._cluster).create_topic(topic))
 
-    def topic_settings(self, topic: str) -> dict[str, str]:
-        """The settings that a topic has of its own, secrets left out. Raises TopicNotFoundError."""
-        from ottla.client.admin import Admin
+    def topic_settings(self, topic: str, *, own: bool = True) -> dict[str, str]:
+        """The topic's own settings, or all of its settings, without secrets. Raises TopicNotFoundError."""
+        from ottla.client.admin.admin import Admin
 
-        entries = run_blocking(Admin(self._cluster).describe_configs(ConfigResource.topic(topic)))
+        flag("own", own)
+        entries = run_blocking(Admin(self._cluster).describe_configs(ConfigResource.topic(topic_name(topic))))
         return {
-            each.name: each.value for each in entries if each.source is ConfigSource.TOPIC and each.value is not None
+            each.name: each.value
+            for each in entries
+            if each.value is not None and (each.source is ConfigSource.TOPIC or not own)
         }
 
     def group_ids(self) -> list[str]:
         """The groups that commit offsets: classic ones and those of KIP-848, by name."""
-        from ottla.client.group_admin import GroupAdmin
+        from ottla.client.admin.group_admin import GroupAdmin
 
         groups = run_blocking(GroupAdmin(self._cluster).list_groups())
         return [each.group_id for each in groups if each.group_type.lower() in {"", "classic", "consumer"}]
@@ -181,16 +216,15 @@ class BlockingClient:
     def committed_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
-        """What a consumer group has committed, for these partitions or for all it has."""
-        return run_blocking(committed_offsets(self._cluster, group_id, partitions, self._cluster.deadline()))
+        """The committed offsets of a consumer group, for these partitions or for all."""
+        text("group_id", group_id)
+        wanted = None if partitions is None else partitions_of(partitions)
+        return run_blocking(committed_offsets(self._cluster, group_id, wanted, self._cluster.deadline()))
 
     def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int | CommittedOffset]) -> None:
-        """Commit for a group that has no members, so that its progress can be seen. Raises BrokerError."""
-        commits = {
-            topic_partition: CommittedOffset(offset) if isinstance(offset, int) else offset
-            for topic_partition, offset in offsets.items()
-        }
-        run_blocking(commit_offsets(self._cluster, group_id, commits, self._cluster.deadline()))
+        """Commit offsets for a group without members, so that tools show its lag. Raises BrokerError."""
+        commits = offsets_to_commit(offsets)
+        run_blocking(commit_offsets(self._cluster, text("group_id", group_id), commits, self._cluster.deadline()))
 
     async def _fetch_nearby(
         self, position: FetchPosition, wait: FetchWait, isolation: IsolationLevel, deadline: Deadline, rack: str

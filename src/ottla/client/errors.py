@@ -4,6 +4,7 @@ Every message is one line written for the person who runs the client: what happe
 """
 
 from ottla.model.error_code import ErrorCode
+from ottla.model.error_texts import ERROR_TEXTS
 
 
 class ClientError(Exception):
@@ -24,6 +25,10 @@ class ConnectionLostError(ClientError):
 
 class RequestTimedOutError(ClientError):
     """The broker accepted a request and did not answer it in time; whether it acted on it is not known."""
+
+
+NO_CONNECTION = (BrokerUnreachableError, ConnectionLostError, RequestTimedOutError)
+"""What says that a connection could not be made or did not last."""
 
 
 class ProtocolViolationError(ClientError):
@@ -57,11 +62,17 @@ class TopicNotFoundError(BrokerError):
 
 
 class GroupNotFoundError(BrokerError):
-    """The consumer group does not exist: nobody has joined it and it has no committed offsets."""
+    """The consumer group does not exist: nobody has joined it and it has no committed offsets.
 
-    def __init__(self, group_id: str) -> None:
-        super().__init__(ErrorCode.GROUP_ID_NOT_FOUND, f"consumer group {group_id!r} does not exist")
+    `group_type`: that of the group which has this name, such as share.
+    """
+
+    def __init__(self, group_id: str, group_type: str | None = None) -> None:
+        is_other = f"group {group_id!r} is a {group_type} group, not a consumer group"
+        what = is_other if group_type else f"consumer group {group_id!r} does not exist"
+        super().__init__(ErrorCode.GROUP_ID_NOT_FOUND, what)
         self.group_id = group_id
+        self.group_type = group_type
 
 
 class OffsetOutOfRangeError(BrokerError):
@@ -111,8 +122,8 @@ def error_code(number: int) -> ErrorCode:
 def broker_error(number: int, what: str, message: str | None = None) -> BrokerError:
     """The exception for an error code in a response.
 
-    `what` says what was asked, in a few words; `message` is the broker's own text where the API carries one.
+    `what` describes the request in a few words. `message` is the broker's own text, if the API has one.
     """
     code = error_code(number)
-    reason = message or (code.name if code != ErrorCode.UNKNOWN_SERVER_ERROR else f"error code {number}")
+    reason = message or (f"{code.name}: {ERROR_TEXTS[code]}" if code == number else f"error code {number}")
     return BrokerError(code, f"{what}: {reason}")

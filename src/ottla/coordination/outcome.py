@@ -22,6 +22,14 @@ class Answer(Struct, frozen=True):
 Waiter = Callable[[Any], None]
 """Whoever waits for an answer, as a callable that takes it; it is called exactly once."""
 
+Send = Callable[[Any], None]
+"""Takes a message of an outcome to another coordinator, or another broker."""
+
+
+def send_nothing(message: Any) -> None:
+    """For coordinators that have nothing to say to others."""
+    raise AssertionError(f"nobody takes the message {message!r}")
+
 
 class TransactionalRecord(Struct, frozen=True):
     """A record that holds only when the transaction of a producer is committed (TxnOffsetCommit).
@@ -103,4 +111,4 @@ def deliver(answers: Iterable[tuple[Waiter, Answer]]) -> None:
         try:
             waiter(answer)
         except Exception:
-            logger.exception("an answer of a coordinator could not be given")
+            logger.exception("could not send the response of a coordinator")

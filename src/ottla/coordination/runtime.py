@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from ottla.coordination.environment import Environment
-from ottla.coordination.outcome import Answer, Outcome, Waiter
+from ottla.coordination.limits import DEFAULT_LIMITS, CoordinatorLimits
+from ottla.coordination.outcome import Answer, Outcome, Send, Waiter, send_nothing
 from ottla.coordination.shard import CoordinatorShard
 from ottla.coordination.shard_state import ShardState
 from ottla.model.error_code import ErrorCode
 from ottla.replication.partition import Partition
+from ottla.runtime.environment import Environment
 
 if TYPE_CHECKING:
     from ottla.coordination.shard_runner import ShardRunner
@@ -24,10 +25,25 @@ class CoordinatorRuntime(Generic[S]):
     Belongs to the event loop; its methods never block. The answers of a shard leave in the order of its steps.
     """
 
-    __slots__ = ("_environment", "_new_shard", "_runners")
+    __slots__ = ("_environment", "_every_record", "_limits", "_new_shard", "_runners", "_send")
 
-    def __init__(self, new_shard: Callable[[int], S], environment: Environment) -> None:
-        """`new_shard` makes the empty shard of a partition, by its index."""
+    def __init__(
+        self,
+        new_shard: Callable[[int], S],
+        environment: Environment,
+        limits: CoordinatorLimits = DEFAULT_LIMITS,
+        *,
+        send: Send = send_nothing,
+        every_record: bool = False,
+    ) -> None:
+        """`new_shard` makes the empty shard of a partition, by its index. `send` takes the messages of outcomes, each
+        once what it rests on is committed.
+
+        With `every_record` a shard loads every record of its log: one is not over when a newer one has its key.
+        """
+        self._limits = limits
+        self._send = send
+        self._every_record = every_record
         self._new_shard = new_shard
         self._environment = environment
         self._runners: dict[int, ShardRunner] = {}
@@ -41,7 +57,14 @@ class CoordinatorRuntime(Generic[S]):
 
         self.resigned(partition.index)
         index = partition.index
-        runner = ShardRunner(partition, lambda: self._new_shard(index), self._environment)
+        runner = ShardRunner(
+            partition,
+            lambda: self._new_shard(index),
+            self._environment,
+            self._limits,
+            send=self._send,
+            every_record=self._every_record,
+        )
         self._runners[index] = runner
         runner.start()
 
@@ -82,6 +105,11 @@ class CoordinatorRuntime(Generic[S]):
         for runner in tuple(self._runners.values()):
             if runner.state is ShardState.ACTIVE:
                 runner.step_once_it_can_write(step)
+
+    def active_shard(self, index: int) -> S | None:
+        """The shard of a partition, to look at; None while it does not serve here."""
+        runner = self._runners.get(index)
+        return None if runner is None else cast("S | None", runner.active_shard)
 
     def active_shards(self) -> Iterator[S]:
         """The shards that serve, to look at; what they say may not be committed yet."""

@@ -4,13 +4,14 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from ottla.coordination.environment import Environment
+from ottla.coordination.limits import CoordinatorLimits
 from ottla.coordination.shard import CoordinatorShard, TransactionalShard
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.native import BatchInfo, decode_newest, decode_records, walk_batches
 from ottla.records.control import ControlRecordType, decode_control_key
 from ottla.replication.partition import Partition
+from ottla.runtime.environment import Environment
 from ottla.runtime.turns import in_turns
 
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
@@ -41,8 +42,17 @@ COMMIT_POLL_MS = 5
 """How long to wait before looking again whether the last records of the log are committed."""
 
 
-async def load_shard(shard: CoordinatorShard, partition: Partition, environment: Environment) -> LoadReport:
+async def load_shard(
+    shard: CoordinatorShard,
+    partition: Partition,
+    environment: Environment,
+    limits: CoordinatorLimits,
+    *,
+    every_record: bool = False,
+) -> LoadReport:
     """Replay a partition into a shard, from its log start to the end it has now.
+
+    Of a compacted topic only the newest record of each key is replayed; with `every_record` all of them are.
 
     Records that are in the log but not committed yet are waited for: they were decided by an earlier leader, or by this
     shard before it had to load again, and nothing may be decided without them. When the disk lost some, the log ends
@@ -59,8 +69,8 @@ async def load_shard(shard: CoordinatorShard, partition: Partition, environment:
         if partition.high_watermark <= offset:
             await environment.timer.sleep(COMMIT_POLL_MS)
             continue
-        chunk = await partition.read_bytes(offset, environment.limits.load_chunk_bytes)
-        next_offset, runs, count = await environment.tasks.in_thread(_decode, shard, chunk, offset)
+        chunk = await partition.read_bytes(offset, limits.load_chunk_bytes)
+        next_offset, runs, count = await environment.tasks.in_thread(_decode, shard, chunk, offset, every_record)
         if next_offset <= offset:
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{partition.topic_partition} has no batch at offset {offset}")
         for run in runs:
@@ -87,7 +97,9 @@ async def _replay(shard: CoordinatorShard, run: _Run) -> int:
     return unknown_count
 
 
-def _decode(shard: CoordinatorShard, chunk: bytes, start_offset: int) -> tuple[int, list[_Run], int]:
+def _decode(
+    shard: CoordinatorShard, chunk: bytes, start_offset: int, every_record: bool
+) -> tuple[int, list[_Run], int]:
     """The offset after the whole batches in a chunk, of their records the newest of each key, and how many there were.
 
     The topic is compacted: what a record says is over when a newer one has its key. So most of a log that was not
@@ -105,7 +117,8 @@ def _decode(shard: CoordinatorShard, chunk: bytes, start_offset: int) -> tuple[i
         if index < len(batches) and _belong_together(batches[first], batches[index]):
             continue
         start, last = batches[first].position, batches[index - 1]
-        run, count = _decode_run(shard, memoryview(chunk)[start : last.position + last.size], last, start_offset)
+        data = memoryview(chunk)[start : last.position + last.size]
+        run, count = _decode_run(shard, data, last, start_offset, every_record)
         runs += run
         record_count += count
         first = index
@@ -120,7 +133,7 @@ def _belong_together(first: BatchInfo, other: BatchInfo) -> bool:
 
 
 def _decode_run(
-    shard: CoordinatorShard, data: memoryview, batch: BatchInfo, start_offset: int
+    shard: CoordinatorShard, data: memoryview, batch: BatchInfo, start_offset: int, every_record: bool
 ) -> tuple[list[_Run], int]:
     """The records of batches that belong together, `batch` being the last of them."""
     if batch.is_control:
@@ -131,6 +144,10 @@ def _decode_run(
             for end in ends
             if end in (ControlRecordType.COMMIT, ControlRecordType.ABORT)
         ], 0
+    if every_record:
+        decoded = decode_records(data, max_decompressed_bytes=DECOMPRESSED_BYTES_MAX, start_offset=start_offset)
+        found = [shard.decode(key, value) for _, _, key, value, _ in decoded if key is not None]
+        return [_Run(found)], len(decoded)
     newest, count = decode_newest(data, max_decompressed_bytes=DECOMPRESSED_BYTES_MAX, start_offset=start_offset)
     records = [shard.decode(key, value) for _, key, value in newest]
     return [_Run(records, batch.producer_id if batch.is_transactional else None)], count

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
-from ottla.coordination.environment import Environment
+from ottla.coordination.limits import CoordinatorLimits
 from ottla.coordination.outcome import Answer, TransactionEnd, Waiter, deliver
 from ottla.model.error_code import ErrorCode
 from ottla.model.producer_identity import ProducerIdentity
@@ -28,6 +28,7 @@ from ottla.model.transaction_marker import TransactionMarker
 from ottla.native import build_batch
 from ottla.replication.acknowledgement import AppendAck
 from ottla.replication.partition import ACKS_ALL, Partition
+from ottla.runtime.environment import Environment
 from ottla.storage.append_origin import AppendOrigin
 
 logger = logging.getLogger(__name__)
@@ -92,12 +93,19 @@ class _Append:
 class ShardLog:
     """Appends a shard's records and releases its answers in order. Belongs to the event loop; never blocks."""
 
-    __slots__ = ("_closed", "_collected", "_environment", "_in_flight", "_on_failure", "_partition")
+    __slots__ = ("_closed", "_collected", "_environment", "_in_flight", "_limits", "_on_failure", "_partition")
 
-    def __init__(self, partition: Partition, environment: Environment, on_failure: Callable[[AppendAck], None]) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        environment: Environment,
+        limits: CoordinatorLimits,
+        on_failure: Callable[[AppendAck], None],
+    ) -> None:
         """`on_failure` is called when an append was refused or its fate is unknown; the owner closes the log then."""
         self._partition = partition
         self._environment = environment
+        self._limits = limits
         self._on_failure = on_failure
         self._collected: _Append | None = None
         self._in_flight: deque[_Append] = deque()
@@ -141,7 +149,7 @@ class ShardLog:
                     return  # one before it was refused: what follows may rest on it
                 self._append(run, lambda ack: self._on_ack(append, ack))
         except Exception as error:
-            logger.exception("an append to %s failed inside the broker", self._partition.topic_partition)
+            logger.exception("an internal error failed an append to %s", self._partition.topic_partition)
             self._on_ack(append, AppendAck(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
 
     def _append(self, run: _Run, on_ack: Callable[[AppendAck], None]) -> None:
@@ -162,7 +170,7 @@ class ShardLog:
         start = size = 0
         for index, (_, key, value, _) in enumerate(rows):
             record_bytes = len(key) + (len(value) if value is not None else 0) + RECORD_OVERHEAD_BYTES
-            if size and size + record_bytes > self._environment.limits.batch_bytes_max:
+            if size and size + record_bytes > self._limits.batch_bytes_max:
                 batches += _batch(rows[start:index], producer)
                 start, size = index, 0
             size += record_bytes

@@ -4,15 +4,17 @@ import logging
 from collections.abc import Callable, Hashable
 from typing import Any, Final, cast
 
-from ottla.coordination.environment import Environment
+from ottla.coordination.limits import DEFAULT_LIMITS, CoordinatorLimits
 from ottla.coordination.outcome import (
     Answer,
     OnceWaiter,
     Outcome,
+    Send,
     TransactionalRecord,
     TransactionEnd,
     Waiter,
     deliver,
+    send_nothing,
 )
 from ottla.coordination.shard import CoordinatorShard, TransactionalShard
 from ottla.coordination.shard_loader import load_shard
@@ -23,6 +25,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.replication.acknowledgement import AppendAck
 from ottla.replication.partition import Partition
+from ottla.runtime.environment import Environment
 from ottla.runtime.log_throttle import LogThrottle
 
 logger = logging.getLogger(__name__)
@@ -41,9 +44,11 @@ LOAD_RETRY_MS: Final = 1_000
 """How long after a load that the disk failed the next one begins."""
 
 
-def is_storage_error(error: Exception) -> bool:
-    """Whether a log could not be read because of its disk."""
-    return isinstance(error, ApiError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR
+def may_pass(error: Exception) -> bool:
+    """Whether a log can be read later that could not be read now: its disk fails, or this broker is fenced."""
+    return isinstance(error, OSError) or (
+        isinstance(error, ApiError) and error.code in (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    )
 
 
 class ShardRunner:
@@ -60,12 +65,34 @@ class ShardRunner:
     Belongs to the event loop; never blocks.
     """
 
-    __slots__ = ("_environment", "_log", "_new_shard", "_shard", "_throttled", "_timers", "partition", "state")
+    __slots__ = (
+        "_environment",
+        "_every_record",
+        "_limits",
+        "_log",
+        "_new_shard",
+        "_send",
+        "_shard",
+        "_throttled",
+        "_timers",
+        "partition",
+        "state",
+    )
 
     def __init__(
-        self, partition: Partition, new_shard: Callable[[], CoordinatorShard], environment: Environment
+        self,
+        partition: Partition,
+        new_shard: Callable[[], CoordinatorShard],
+        environment: Environment,
+        limits: CoordinatorLimits = DEFAULT_LIMITS,
+        *,
+        send: Send = send_nothing,
+        every_record: bool = False,
     ) -> None:
         self.partition = partition
+        self._limits = limits
+        self._send = send
+        self._every_record = every_record
         self.state = ShardState.LOADING
         self._new_shard = new_shard
         self._environment = environment
@@ -116,7 +143,9 @@ class ShardRunner:
             for record in outcome.records:
                 self._replay(record)
         except Exception:
-            logger.exception("a step of %s failed; it is loaded again", self.partition.topic_partition)
+            logger.exception(
+                "an operation of coordinator partition %s failed; reloading it", self.partition.topic_partition
+            )
             self._reload()
             return False
         self._timers.apply(outcome.timers)
@@ -173,14 +202,16 @@ class ShardRunner:
     def _sender_of(self, message: Any) -> Waiter:
         def on_committed(answer: Answer) -> None:
             if answer.error is ErrorCode.NONE:
-                self._environment.send(message)
+                self._send(message)
 
         return on_committed
 
     async def _load(self, shard: CoordinatorShard) -> None:
         started_ms = self._environment.clock.monotonic_ms()
         try:
-            report = await load_shard(shard, self.partition, self._environment)
+            report = await load_shard(
+                shard, self.partition, self._environment, self._limits, every_record=self._every_record
+            )
         except Exception as error:
             if self._is_loading(shard):
                 await self._after_failed_load(shard, error)
@@ -190,7 +221,7 @@ class ShardRunner:
         self._move_to(ShardState.ACTIVE)
         if report.record_count:
             logger.info(
-                "loaded %s: %d records up to offset %d in %d ms, %d of kinds this broker does not know",
+                "loaded %s: %d records up to offset %d in %d ms, %d of unknown types",
                 self.partition.topic_partition,
                 report.record_count,
                 report.end_offset,
@@ -200,13 +231,13 @@ class ShardRunner:
         self.step(lambda loaded, now_ms: loaded.handle_loaded(now_ms))
 
     async def _after_failed_load(self, shard: CoordinatorShard, error: Exception) -> None:
-        """What the disk does not give now it may give later; anything else is for good."""
+        """What cannot be read now may be read later; a log that is broken is so for good."""
         name = self.partition.topic_partition
-        if not (isinstance(error, OSError) or is_storage_error(error)):
-            logger.error("cannot load %s; its clients find no coordinator", name, exc_info=error)
+        if not may_pass(error):
+            logger.error("cannot load %s; its coordinator is unavailable", name, exc_info=error)
             self._move_to(ShardState.FAILED)
             return
-        self._throttled.warning("cannot read %s, its clients are told to come again: %s", name, error)
+        self._throttled.warning("cannot read %s, clients have to retry: %s", name, error)
         await self._environment.timer.sleep(LOAD_RETRY_MS)
         if self._is_loading(shard):
             self._shard = self._new_shard()
@@ -226,7 +257,7 @@ class ShardRunner:
             self.close()
             return
         self._throttled.warning(
-            "an append to %s failed (%s: %s); it is loaded again",
+            "an append to %s failed (%s: %s); reloading it",
             self.partition.topic_partition,
             ack.error.name,
             ack.message,
@@ -254,12 +285,12 @@ class ShardRunner:
                 outcome = self._shard.handle_unloaded()
             except Exception:
                 # What follows a lost leadership must happen all the same; those who wait find out by their time-outs.
-                logger.exception("the shard of %s could not tell those who wait", self.partition.topic_partition)
+                logger.exception("could not answer the waiting requests of %s", self.partition.topic_partition)
             else:
                 deliver(outcome.answers)
 
     def _open_log(self) -> ShardLog:
-        return ShardLog(self.partition, self._environment, self._on_append_failure)
+        return ShardLog(self.partition, self._environment, self._limits, self._on_append_failure)
 
     def _move_to(self, state: ShardState) -> None:
         assert state in TRANSITIONS[self.state], f"{self.partition.topic_partition}: {self.state} to {state}"

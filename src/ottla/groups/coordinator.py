@@ -6,10 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
 
-from msgspec.structs import replace
-
-from ottla.coordination.environment import CoordinatorLimits, Environment
 from ottla.coordination.key_partition import partition_of_key
+from ottla.coordination.limits import CoordinatorLimits
 from ottla.coordination.outcome import Answer, Outcome, Waiter
 from ottla.coordination.runtime import CoordinatorRuntime
 from ottla.coordination.shard_state import ShardState
@@ -47,17 +45,26 @@ from ottla.groups.requests import (
     Leave,
     Sync,
 )
-from ottla.metadata.features import GROUP_VERSION, STREAMS_VERSION
+from ottla.metadata.features import GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION
 from ottla.metadata.image.image import MetadataImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.model.transaction_marker import TransactionMarker
 from ottla.replication.partition import Partition
+from ottla.runtime.environment import Environment
 from ottla.runtime.turns import in_turns
 
 if TYPE_CHECKING:
     from ottla.groups.group_shard import GroupShard
+    from ottla.groups.share.exchange import (
+        PartitionsInitialized,
+        ShareDescribeAnswer,
+        ShareHeartbeat,
+        ShareHeartbeatAnswer,
+        ShareOffsets,
+        ShareOffsetsAnswer,
+    )
     from ottla.groups.streams.exchange import StreamsDescribeAnswer, StreamsHeartbeat, StreamsHeartbeatAnswer
 
 R = TypeVar("R")
@@ -65,6 +72,7 @@ R = TypeVar("R")
 _FEATURES: Final[Mapping[GroupType, str]] = {
     GroupType.CONSUMER: GROUP_VERSION,
     GroupType.STREAMS: STREAMS_VERSION,
+    GroupType.SHARE: SHARE_VERSION,
 }
 """The features that turn a kind of group on for the whole cluster."""
 
@@ -115,9 +123,7 @@ class GroupCoordinator:
         self._environment = environment
         self._ended_now: set[tuple[int, int]] = set()
         """The partitions and producers of the markers of this turn: they are not in the log yet."""
-        self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
-            self._new_shard, replace(environment, limits=limits)
-        )
+        self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(self._new_shard, environment, limits)
 
     # What the server says
 
@@ -127,11 +133,11 @@ class GroupCoordinator:
         self._partitions[partition.index] = partition
         self._runtime.elected(partition)
 
-    def resigned(self, partition_index: int) -> None:
+    def resigned(self, partition: Partition) -> None:
         """This broker leads a partition of the offsets topic no longer."""
-        self._deleted_topics.pop(partition_index, None)
-        self._partitions.pop(partition_index, None)
-        self._runtime.resigned(partition_index)
+        self._deleted_topics.pop(partition.index, None)
+        self._partitions.pop(partition.index, None)
+        self._runtime.resigned(partition.index)
 
     def metadata_changed(self, image: MetadataImage, deleted_topics: Collection[str] = ()) -> None:
         """The topics there are now, and the names of those that are gone, and with them what groups committed to them.
@@ -168,7 +174,8 @@ class GroupCoordinator:
         """Whether groups of a kind may have members: by the settings, and by what the brokers agreed on."""
         feature = _FEATURES.get(group_type)
         is_agreed = feature is None or self._image.feature_level(feature) > 0
-        return group_type.value in self.config.protocols and is_agreed
+        # As in Kafka, only the feature switches share groups.
+        return is_agreed and (group_type is GroupType.SHARE or group_type.value in self.config.protocols)
 
     # Members
 
@@ -259,6 +266,31 @@ class GroupCoordinator:
                 group_id, lambda shard, *asked: shard.handle_streams_heartbeat(*asked), said, waiter, answer_type
             )
 
+    def share_heartbeat(self, said: ShareHeartbeat, waiter: Waiter, answer_type: type[ShareHeartbeatAnswer]) -> None:
+        """ShareGroupHeartbeat; answers with a ShareHeartbeatAnswer. The type is given, as for streams groups."""
+        group_id = said.request.group_id
+        if not self.serves(GroupType.SHARE):
+            waiter(answer_type(ErrorCode.UNSUPPORTED_VERSION, message="Share groups are turned off."))
+        elif not self._refuse_group_id(group_id, waiter, answer_type, may_be_empty=True):
+            self._submit(
+                group_id, lambda shard, *asked: shard.handle_share_heartbeat(*asked), said, waiter, answer_type
+            )
+
+    def share_initialized(self, report: PartitionsInitialized, waiter: Waiter) -> None:
+        """The delivery state of partitions exists; answers with an Answer."""
+        self._submit(
+            report.group_id, lambda shard, *asked: shard.handle_share_initialized(*asked), report, waiter, Answer
+        )
+
+    def share_offsets(self, request: ShareOffsets, waiter: Waiter, answer_type: type[ShareOffsetsAnswer]) -> None:
+        """Describe, Alter or DeleteShareGroupOffsets of one group; answers with a ShareOffsetsAnswer."""
+        if not self.serves(GroupType.SHARE):
+            waiter(answer_type(ErrorCode.UNSUPPORTED_VERSION, message="Share groups are turned off."))
+        elif not self._refuse_group_id(request.group_id, waiter, answer_type):
+            self._submit(
+                request.group_id, lambda shard, *asked: shard.handle_share_offsets(*asked), request, waiter, answer_type
+            )
+
     # Offsets. The empty group id is a group like any other here: simple consumers of old use it.
 
     def commit_offsets(self, request: CommitOffsets, waiter: Waiter) -> None:
@@ -341,9 +373,37 @@ class GroupCoordinator:
         if not self.serves(GroupType.STREAMS):
             waiter(answer_type(ErrorCode.UNSUPPORTED_VERSION, message="Streams groups are turned off."))
             return
+        if self._refuse_group_id(group_id, waiter, answer_type):
+            return
         self._submit(
             group_id, lambda shard, *asked: shard.handle_streams_describe(*asked), group_id, waiter, answer_type
         )
+
+    def share_describe(self, group_id: str, waiter: Waiter, answer_type: type[ShareDescribeAnswer]) -> None:
+        """ShareGroupDescribe of one group; answers with a ShareDescribeAnswer."""
+        if not self.serves(GroupType.SHARE):
+            waiter(answer_type(ErrorCode.UNSUPPORTED_VERSION, message="Share groups are turned off."))
+        elif not self._refuse_group_id(group_id, waiter, answer_type):
+            self._submit(
+                group_id, lambda shard, *asked: shard.handle_share_describe(*asked), group_id, waiter, answer_type
+            )
+
+    def is_share_group(self, group_id: str) -> bool:
+        """Whether a group that this broker coordinates is a share group now."""
+        shard = self._runtime.active_shard(self.partition_of(group_id))
+        return shard is not None and shard.type_of(group_id) is GroupType.SHARE
+
+    async def share_groups_of(self, topic_id: UUID) -> list[str]:
+        """The share groups of this broker that have a state in a topic, by name. Raises as `list_groups`."""
+        if self.is_loading:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "groups are still being loaded")
+        from ottla.groups.share.share_group import ShareGroup  # as the shards: read when there are any
+
+        groups = [group for shard in self._runtime.active_shards() for group in shard.groups()]
+        found: list[str] = []
+        async for some in in_turns(groups):
+            found += (each.group_id for each in some if isinstance(each, ShareGroup) and topic_id in each.initialized)
+        return sorted(found)
 
     def delete(self, group_id: str, waiter: Waiter) -> None:
         """DeleteGroups of one group; answers with a DeleteGroupAnswer."""

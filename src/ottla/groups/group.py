@@ -10,7 +10,7 @@ from ottla.model.error_code import ErrorCode
 
 
 class GroupType(Enum):
-    """Which protocol the members of a group speak; the values are the names that clients see (KIP-848, KIP-1071)."""
+    """Which protocol the members of a group speak; the values are the names that clients see."""
 
     CLASSIC = "classic"
     """JoinGroup, SyncGroup, Heartbeat: a member of the group assigns."""
@@ -18,6 +18,8 @@ class GroupType(Enum):
     """ConsumerGroupHeartbeat: the coordinator assigns partitions."""
     STREAMS = "streams"
     """StreamsGroupHeartbeat: the coordinator assigns tasks."""
+    SHARE = "share"
+    """ShareGroupHeartbeat: the coordinator assigns partitions, which members share record by record."""
 
 
 class Group(Protocol):

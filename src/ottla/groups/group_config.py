@@ -6,6 +6,7 @@ from typing import Any, Self
 from msgspec import Struct
 
 from ottla.groups.consumer_config import ConsumerGroupConfig, Settings
+from ottla.groups.share.share_config import ShareConfig
 from ottla.groups.streams.streams_config import StreamsConfig
 from ottla.settings.broker_settings import BrokerSettings
 
@@ -78,6 +79,8 @@ class GroupConfig(Struct, frozen=True):
     """Those of consumer groups."""
     streams: StreamsConfig = StreamsConfig()
     """Those of streams groups."""
+    share: ShareConfig = ShareConfig()
+    """Those of share groups."""
 
     def __post_init__(self) -> None:
         if not 0 < self.min_session_timeout_ms <= self.max_session_timeout_ms:
@@ -103,7 +106,8 @@ class GroupConfig(Struct, frozen=True):
         assert isinstance(protocols, tuple)
         consumer = ConsumerGroupConfig.from_settings(settings, settings_of)
         streams = StreamsConfig.from_settings(settings, settings_of)
-        return cls(**numbers, protocols=protocols, consumer=consumer, streams=streams)
+        share = ShareConfig.from_settings(settings, settings_of)
+        return cls(**numbers, protocols=protocols, consumer=consumer, streams=streams, share=share)
 
 
 _SETTINGS = (

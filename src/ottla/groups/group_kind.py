@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from ottla.groups.group import Group, GroupType
+from ottla.groups.group import Group
 from ottla.groups.group_config import GroupConfig
 from ottla.groups.records import KeyedRecord
 from ottla.groups.step import MemberTimer, Step
@@ -51,16 +51,3 @@ class GroupKind(Protocol):
     def handle_timer(self, step: Step, group: Group, key: MemberTimer) -> None:
         """A timer of a group of this kind is due; the group may have been another when it was set."""
         ...
-
-
-def new_kind(group_type: GroupType, context: GroupContext) -> GroupKind:
-    """The part of a shard for the groups of a kind; a broker without such groups never reads its files."""
-    if group_type is GroupType.CONSUMER:
-        from ottla.groups.consumer.consumer_groups import ConsumerGroups
-
-        return ConsumerGroups(context)
-    if group_type is GroupType.STREAMS:
-        from ottla.groups.streams.streams_groups import StreamsGroups
-
-        return StreamsGroups(context)
-    raise AssertionError(f"groups of the kind {group_type.value} have no kind")

@@ -22,8 +22,9 @@ from ottla.groups.classic_group import ClassicGroup
 from ottla.groups.deleted_topics import DeletedTopics
 from ottla.groups.group import Group, GroupType
 from ottla.groups.group_config import GroupConfig
-from ottla.groups.group_kind import GroupContext, GroupKind, new_kind
+from ottla.groups.group_kind import GroupContext, GroupKind
 from ottla.groups.group_state import GroupState
+from ottla.groups.kinds import new_kind
 from ottla.groups.offset_store import OffsetStore
 from ottla.groups.offset_sweep import SLICE_INTERVAL_MS, SLICE_ITEMS_MAX, OffsetSweep
 from ottla.groups.pending_offsets import PendingOffsets
@@ -57,6 +58,8 @@ from ottla.model.transaction_marker import TransactionMarker
 
 if TYPE_CHECKING:
     from ottla.groups.consumer.consumer_groups import ConsumerGroups
+    from ottla.groups.share.exchange import PartitionsInitialized, ShareHeartbeat, ShareOffsets
+    from ottla.groups.share.share_groups import ShareGroups
     from ottla.groups.streams.exchange import StreamsHeartbeat
     from ottla.groups.streams.streams_groups import StreamsGroups
 
@@ -121,6 +124,11 @@ class GroupShard:
         """The groups, to look at."""
         return iter(self._groups.values())
 
+    def type_of(self, group_id: str) -> GroupType | None:
+        """The kind of a group; None when there is none of that name."""
+        group = self._groups.get(group_id)
+        return None if group is None else group.group_type
+
     def kind(self, group_type: GroupType) -> GroupKind:
         """The part of the shard that has the groups of a kind; made when it is first asked for."""
         kind = self._kinds.get(group_type)
@@ -135,6 +143,10 @@ class GroupShard:
     @property
     def _streams(self) -> "StreamsGroups":
         return cast("StreamsGroups", self.kind(GroupType.STREAMS))
+
+    @property
+    def _shares(self) -> "ShareGroups":
+        return cast("ShareGroups", self.kind(GroupType.SHARE))
 
     # Records
 
@@ -245,7 +257,9 @@ class GroupShard:
         """JoinGroup. A group is made for a client without a member id; one with an id must know its group."""
         step = self._step(now_ms)
         group = self._groups.get(request.group_id)
-        if group is not None and not isinstance(group, ClassicGroup) and not group.is_empty:
+        is_share = group is not None and group.group_type is GroupType.SHARE
+        if group is not None and not isinstance(group, ClassicGroup) and (is_share or not group.is_empty):
+            # A share group keeps its name while it has no members: its state says what is accepted.
             if group.group_type is not GroupType.CONSUMER:
                 step.answer(waiter, JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id=request.member_id))
                 return step.outcome
@@ -364,6 +378,30 @@ class GroupShard:
     def handle_streams_describe(self, now_ms: int, group_id: str, waiter: Waiter) -> Outcome:
         """StreamsGroupDescribe, of one group."""
         return self._streams.handle_describe(now_ms, group_id, waiter)
+
+    # Members of share groups
+
+    def handle_share_heartbeat(self, now_ms: int, said: "ShareHeartbeat", waiter: Waiter) -> Outcome:
+        """ShareGroupHeartbeat: join, be there, hear what to read, leave."""
+        group = self._groups.get(said.request.group_id)
+        if isinstance(group, ClassicGroup) and self._has_offsets(group.group_id):
+            step = self._step(now_ms)
+            message = f"Group {group.group_id} is not a share group."
+            step.answer(waiter, self._shares.refusal(ErrorCode.GROUP_ID_NOT_FOUND, message))
+            return step.outcome
+        return self._shares.handle_heartbeat(now_ms, said, waiter)
+
+    def handle_share_describe(self, now_ms: int, group_id: str, waiter: Waiter) -> Outcome:
+        """ShareGroupDescribe, of one group."""
+        return self._shares.handle_describe(now_ms, group_id, waiter)
+
+    def handle_share_initialized(self, now_ms: int, report: "PartitionsInitialized", waiter: Waiter) -> Outcome:
+        """The delivery state of partitions exists."""
+        return self._shares.handle_initialized(now_ms, report, waiter)
+
+    def handle_share_offsets(self, now_ms: int, request: "ShareOffsets", waiter: Waiter) -> Outcome:
+        """The partitions of a share group whose offsets are asked for, altered or deleted."""
+        return self._shares.handle_offsets(now_ms, request, waiter)
 
     # Offsets
 

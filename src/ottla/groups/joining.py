@@ -148,7 +148,7 @@ def _replace_static_member(step: Step, group: ClassicGroup, request: Join, old: 
     member.client_id, member.client_host = request.client_id, request.client_host
     _update_member(step, group, member, request, waiter)
     extend_session(step, group, member)
-    logger.info("group %s: static member %s is back as %s", group.group_id, request.instance_id, member.member_id)
+    logger.info("group %s: static member %s rejoins as %s", group.group_id, request.instance_id, member.member_id)
     if group.state is GroupState.COMPLETING_REBALANCE:
         # The leader may be assigning to the old id already.
         prepare_rebalance(step, group, f"static member {request.instance_id} is back")
@@ -177,6 +177,9 @@ def prepare_rebalance(step: Step, group: ClassicGroup, reason: str) -> None:
     """Ask every member to join again, by heartbeat, or by the answer to a parked SyncGroup."""
     logger.info("group %s: rebalance after generation %d: %s", group.group_id, group.generation_id, reason)
     if group.state is GroupState.COMPLETING_REBALANCE:
+        # What they had before this generation they gave up by joining it, and of this one they never heard.
+        for member in group.members:
+            member.assignment = b""
         answer_syncs(step, group, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync.clear()
     step.outcome.cancel_timer(SyncTimer(group.group_id))
@@ -223,7 +226,7 @@ def complete_join(step: Step, group: ClassicGroup) -> None:
     step.outcome.cancel_timer(JoinTimer(group.group_id))
     for member in group.members:
         if not member.awaits_join and not member.is_static:
-            logger.info("group %s: member %s did not join in time, it is removed", group.group_id, member.member_id)
+            logger.info("group %s: removing member %s, which did not join in time", group.group_id, member.member_id)
             group.remove(member.member_id)
             step.outcome.cancel_timer(SessionTimer(group.group_id, member.member_id))
     if group.members and not group.elect_joined_leader():

@@ -62,14 +62,11 @@ def _check_sync(group: ClassicGroup, request: Sync) -> ErrorCode:
 
 def _assign(step: Step, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
     """The leader has decided: every member gets its part, those it forgot get nothing."""
-    before = {member.member_id: member.assignment for member in group.members}
     for member in group.members:
         member.assignment = assignments.get(member.member_id, b"")
     size = _record_bytes(group)
     if size > step.config.record_bytes_max:
-        logger.error("group %s: its record would take %d bytes, it cannot be stored", group.group_id, size)
-        for member in group.members:
-            member.assignment = before[member.member_id]
+        logger.error("group %s: its record of %d bytes is too large to be stored", group.group_id, size)
         joining.answer_syncs(step, group, ErrorCode.UNKNOWN_SERVER_ERROR)
         joining.prepare_rebalance(step, group, "the assignment is too large to be stored")
         return
@@ -142,13 +139,13 @@ def _leave_one(step: Step, group: ClassicGroup, leaving: LeavingMember) -> Error
 def on_session_timer(step: Step, group: ClassicGroup, member_id: str) -> None:
     """A session has ended: take the member out and let the others share its work."""
     if group.members.is_pending(member_id):
-        logger.info("group %s: member id %s was never used, it is void", group.group_id, member_id)
+        logger.info("group %s: removing member id %s, which was never used", group.group_id, member_id)
         group.remove(member_id)
         joining.maybe_complete_join(step, group)
         return
     member = group.members.get(member_id)
     if member is None or member.satisfies_heartbeat:
         return
-    logger.info("group %s: member %s was not heard of, it is removed", group.group_id, member_id)
+    logger.info("group %s: removing member %s, whose session expired", group.group_id, member_id)
     joining.remove_member(step, group, member)
     joining.rebalance_after_removal(step, group, f"member {member_id} was not heard of")

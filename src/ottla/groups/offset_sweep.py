@@ -104,7 +104,7 @@ class OffsetSweep:
             if self._mark is not None:
                 step.outcome.answer(self._on_committed(topic, self._mark), Answer())
             if self._removed:
-                logger.info("removed %d offsets that were committed to a topic %s that is gone", self._removed, topic)
+                logger.info("removed %d committed offsets of the deleted topic %s", self._removed, topic)
             self._topic = None
         return max(looked_at, 1)
 

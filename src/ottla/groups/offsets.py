@@ -19,6 +19,7 @@ from ottla.groups.pending_offsets import PendingOffsets
 from ottla.groups.records import CommittedOffset, OffsetRecord
 from ottla.groups.requests import CommitOffsets, Committer, DeleteOffsets
 from ottla.groups.step import Step
+from ottla.model.delivery_group import is_delivery_group
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 
@@ -121,7 +122,7 @@ def expire_offsets(step: Step, group: Group, offsets: OffsetStore, pending: Pend
 
 def _is_expired(step: Step, group: Group, partition: TopicPartition, committed: CommittedOffset) -> bool:
     unused_since_ms = group.unused_since_ms(partition.topic, committed)
-    if unused_since_ms is None:
+    if unused_since_ms is None or is_delivery_group(group.group_id):
         return False
     if committed.expire_timestamp_ms is not None:
         return step.now_ms >= committed.expire_timestamp_ms

@@ -5,6 +5,7 @@
     GroupRecord     2          3
     KeyedRecord     3 to 8,    0, consumer groups (KIP-848)
                     16
+                    10 to 15   0, share groups (KIP-932)
                     17,        0, streams groups (KIP-1071)
                     19 to 23
 
@@ -39,11 +40,16 @@ _LEGACY_OFFSET_TYPE = 0
 _GROUP_VALUE_VERSION = 3
 _KEYED_VALUE_VERSION = 0
 
-_KEYED_MODULES: Final = {GroupType.CONSUMER: "consumer_group", GroupType.STREAMS: "streams_group"}
+_KEYED_MODULES: Final = {
+    GroupType.CONSUMER: "consumer_group",
+    GroupType.STREAMS: "streams_group",
+    GroupType.SHARE: "share_group",
+}
 """Where the records of each kind of group are; read when the first group of the kind comes."""
 
 _KEYED_TYPES: Final = {
     **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), GroupType.CONSUMER),
+    **dict.fromkeys((10, 11, 12, 13, 14, 15), GroupType.SHARE),
     **dict.fromkeys((17, 19, 20, 21, 22, 23), GroupType.STREAMS),
 }
 """To which kind of group a record type belongs."""

@@ -217,7 +217,7 @@ class BrokerLifecycle:
         except (ApiError, StoreError) as error:
             if not self.is_controller:
                 return  # who decides now takes them in
-            logger.warning("the brokers that came or went could not be taken in, trying again: %s", error)
+            logger.warning("could not register or fence brokers, retrying: %s", error)
             await self._timer.sleep(RETRY_MS)
             self._on_brokers()
 
@@ -242,7 +242,7 @@ class BrokerLifecycle:
         if self._controller_epoch is None or self._stands_back is not None:
             return False
         logger.warning(
-            "broker %d hears fewer than half of the brokers that live: another is to be the controller",
+            "controller %d hears fewer than half of the live brokers and resigns",
             self.session.broker_id,
         )
         self._stands_back = self._timer.schedule(STAY_MS, self._stand_as_others)
@@ -280,7 +280,7 @@ class BrokerLifecycle:
         self._controller.resign()
         if self._controller_epoch is None:
             return
-        logger.info("broker %d is the controller no more", self.session.broker_id)
+        logger.info("broker %d is no longer the controller", self.session.broker_id)
         self._controller_epoch = None
         for callback in _each(self.on_resigned):
             callback()
@@ -292,6 +292,9 @@ class BrokerLifecycle:
             self._is_settling = True
             self._tasks.spawn(self._settle_all(), "broker lifecycle")
 
+    def _was_closed(self) -> bool:
+        return self._is_closed
+
     async def _settle_all(self) -> None:
         try:
             while self._has_news and not self._is_closed:
@@ -300,16 +303,18 @@ class BrokerLifecycle:
                     await self._settle()
                     self._trouble = ""
                 except (FencedError, StaleOffsetError, SessionExpiredError) as error:
-                    logger.info("another broker was faster: %s", error)
+                    logger.info("another broker became the controller first: %s", error)
                     self._on_refused(error)
                 except StoreError as error:
+                    if self._was_closed():
+                        return
                     if str(error) != self._trouble:
                         self._trouble = str(error)
-                        logger.warning("the metadata store cannot be used; trying again: %s", error)
+                        logger.warning("the metadata store is unreachable, retrying: %s", error)
                     await self._timer.sleep(RETRY_MS)
                     self._has_news = True
                 except InvalidInputError:
-                    logger.exception("this broker cannot read the metadata, and stays at what it has")
+                    logger.exception("cannot read the metadata; this broker keeps the metadata that it has")
         finally:
             self._is_settling = False
 
@@ -354,7 +359,7 @@ class BrokerLifecycle:
         assert self._registration is not None
         if not self._has_told_end:
             self._has_told_end = True
-            logger.warning("the session of broker %d has ended; registering anew", self.session.broker_id)
+            logger.warning("the session of broker %d has expired; registering again", self.session.broker_id)
             for callback in _each(self.on_session_lost):
                 callback()
         await self._register(self.session.broker_id, self._registration)
@@ -368,7 +373,7 @@ def _each(callbacks: Iterable[Callable[..., object]]) -> Iterable[Callable[..., 
             try:
                 callback(*args)
             except Exception:
-                logger.exception("one who acts on this broker's life in the cluster failed")
+                logger.exception("a listener of this broker's lifecycle failed")
 
         return call
 

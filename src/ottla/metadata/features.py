@@ -5,8 +5,7 @@ said anything, by the default: the newest. Level 0 means that the feature is not
 ApiVersions and use what is finalized.
 
 Only what is served has a row that is shown. Kafka's other features have nothing to switch here: `kraft.version` (there
-is no KRaft quorum), `eligible.leader.replicas.version` (a partition has one replica) and `share.version` (share groups
-are not served).
+is no KRaft quorum) and `eligible.leader.replicas.version` (eligible leader replicas are always kept).
 """
 
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ METADATA_VERSION: Final = "metadata.version"
 TRANSACTION_VERSION: Final = "transaction.version"
 GROUP_VERSION: Final = "group.version"
 STREAMS_VERSION: Final = "streams.version"
+SHARE_VERSION: Final = "share.version"
 
 
 class Feature(Struct, frozen=True):
@@ -48,6 +48,7 @@ FEATURES: Final[Mapping[str, Feature]] = MappingProxyType(
             Feature(TRANSACTION_VERSION, 0, 2),  # 1 flexible records; 2 transactions that fence each other (KIP-890)
             Feature(GROUP_VERSION, 0, 1),  # 1 consumer groups of KIP-848
             Feature(STREAMS_VERSION, 0, 1),  # 1 streams groups of KIP-1071
+            Feature(SHARE_VERSION, 0, 1),  # 1 share groups of KIP-932
         )
     }
 )

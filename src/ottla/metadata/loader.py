@@ -108,5 +108,5 @@ class MetadataLoader:
         try:
             await self._store.write_snapshot(encoded, controller_epoch=controller_epoch, end_offset=image.end_offset)
         except StoreError as error:
-            logger.warning("the metadata log could not be compacted: %s", error)
+            logger.warning("could not compact the metadata log: %s", error)
         self._snapshot_offset = image.end_offset

@@ -38,7 +38,7 @@ class MetadataPublisher:
                 if result is not None:
                     await result
             except Exception:
-                logger.exception("a subscriber failed to act on the metadata at offset %d", image.end_offset)
+                logger.exception("a metadata subscriber failed at offset %d", image.end_offset)
         self.image = image
         if self._awaited:
             waiting, self._awaited = self._awaited, []

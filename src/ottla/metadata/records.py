@@ -22,8 +22,11 @@ from uuid import UUID
 
 from msgspec import Struct, json
 
+from ottla import __version__
+from ottla.model.acl import AclBinding
 from ottla.model.errors import InvalidInputError
 from ottla.model.quota_entity import QuotaEntity
+from ottla.model.scram_credential import ScramCredential
 
 
 class PartitionState(NamedTuple):
@@ -188,6 +191,23 @@ class ReplicaDirectoriesRecord(Struct, frozen=True):
     places: tuple[tuple[int, UUID], ...]
 
 
+class AclRecord(Struct, frozen=True):
+    """An ACL was added or, with `exists` false, removed."""
+
+    KIND: ClassVar[str] = "acl"
+    acl: AclBinding
+    exists: bool
+
+
+class ScramCredentialRecord(Struct, frozen=True):
+    """A user has this credential for a mechanism of SCRAM or, with None, has none any more."""
+
+    KIND: ClassVar[str] = "scram-credential"
+    user: str
+    mechanism: int
+    credential: ScramCredential | None
+
+
 MetadataRecord = (
     TopicRecord
     | PartitionsAddedRecord
@@ -204,6 +224,8 @@ MetadataRecord = (
     | FeatureLevelRecord
     | ClientQuotaRecord
     | ReplicaDirectoriesRecord
+    | AclRecord
+    | ScramCredentialRecord
 )
 
 _json_encode: Final = json.Encoder().encode
@@ -228,7 +250,10 @@ def decode_record(data: bytes) -> MetadataRecord:
         kind, version, *values = _json_decode(data)
         record_type = _TYPES.get(kind)
         if record_type is None or not (version == _ALONE or (version == _CLUSTER and kind in _VERSIONED)):
-            raise InvalidInputError(f"metadata record {kind!r} version {version!r} is unknown to this release")
+            raise InvalidInputError(
+                f"metadata record {kind!r} version {version!r} is unknown to Ottla {__version__}: a newer release "
+                "wrote it; start that one"
+            )
         record_fields = _FIELDS[kind][: _FIELDS_OF_ONE_BROKER.get(kind) if version == _ALONE else None]
         if len(record_fields) != len(values):
             raise InvalidInputError(f"metadata record {kind!r} has {len(values)} fields, not {len(record_fields)}")
@@ -334,6 +359,34 @@ def _decode_entity(value: Any) -> QuotaEntity:
     return tuple((kind, name) for kind, name in value)
 
 
+def _encode_acl(acl: AclBinding) -> list[object]:
+    return [getattr(acl, name) for name in AclBinding.__struct_fields__]
+
+
+def _decode_acl(value: Any) -> AclBinding:
+    return AclBinding(*value)
+
+
+def _encode_credential(credential: ScramCredential | None) -> list[object] | None:
+    if credential is None:
+        return None
+    salt, *keys = (base64.b64encode(each).decode() for each in (credential.salt, *_keys_of(credential)))
+    return [salt, credential.iterations, *keys]
+
+
+def _keys_of(credential: ScramCredential) -> tuple[bytes, bytes]:
+    return credential.stored_key, credential.server_key
+
+
+def _decode_credential(value: Any) -> ScramCredential | None:
+    if value is None:
+        return None
+    salt, iterations, stored_key, server_key = value
+    return ScramCredential(
+        base64.b64decode(salt), iterations, base64.b64decode(stored_key), base64.b64decode(server_key)
+    )
+
+
 _ENCODE: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
     {
         "topic_id": topic_id_text,
@@ -343,6 +396,8 @@ _ENCODE: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
         "endpoints": dict,
         "offline": _encode_ids,
         "places": _encode_places,
+        "acl": _encode_acl,
+        "credential": _encode_credential,
     }
 )
 _DECODE: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
@@ -356,6 +411,8 @@ _DECODE: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
         "offline": _decode_ids,
         "places": _decode_places,
         "entity": _decode_entity,
+        "acl": _decode_acl,
+        "credential": _decode_credential,
     }
 )
 _FIELDS_OF_ONE_BROKER: Final[Mapping[str, int]] = MappingProxyType({BrokerRegisteredRecord.KIND: 5})
@@ -392,6 +449,8 @@ _TYPES: Final[Mapping[str, type[MetadataRecord]]] = MappingProxyType(
             FeatureLevelRecord,
             ClientQuotaRecord,
             ReplicaDirectoriesRecord,
+            AclRecord,
+            ScramCredentialRecord,
         )
     }
 )

@@ -1,4 +1,4 @@
-"""Who asks: what authentication found out about a client, whichever door it came by."""
+"""Who asks: what authentication found out about a client, whichever listener it came by."""
 
 from typing import Final
 
@@ -10,6 +10,10 @@ class Principal(Struct, frozen=True):
 
     type: str
     name: str
+    host: str = ""
+    """The address of the client, where ACLs are kept, which may name it; else nothing."""
+    by_token: bool = False
+    """Whether a delegation token proved it (KIP-48): then it gets no further tokens."""
 
     def __str__(self) -> str:
         """As in Kafka's ACLs: `User:alice`."""
@@ -25,5 +29,7 @@ def broker_principal(broker_id: int) -> Principal:
     return Principal(BROKER, str(broker_id))
 
 
-ANONYMOUS: Final = Principal("User", "ANONYMOUS")
+USER: Final = "User"
+
+ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 """Whoever came by a listener that authenticates nobody."""

@@ -13,7 +13,7 @@ _CUT: Final = "..."
 
 
 def printable(text: str, length_max: int | None = None) -> str:
-    """The text with everything that is no character to look at escaped as JSON has it, cut to `length_max`."""
+    """The text with everything that is not a character to look at escaped as JSON has it, cut to `length_max`."""
     if length_max is not None:
         text = _cut(text, length_max)
     if not text.isprintable():

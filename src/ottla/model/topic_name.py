@@ -43,17 +43,18 @@ def validate_topic_name(name: str) -> None:
     if _fits(name) is not None and name not in _DOTS:
         return
     if not name:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "a topic name must not be empty")
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: the empty string is not allowed")
     if len(name) > TOPIC_NAME_LENGTH_MAX:
         raise ApiError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"a topic name has at most {TOPIC_NAME_LENGTH_MAX} characters, this one has {len(name)}",
+            f"Topic name is invalid: its {len(name)} characters are longer than the max allowed length "
+            f"{TOPIC_NAME_LENGTH_MAX}",
         )
     if name in _DOTS:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic must not be named {name!r}")
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {name!r} is not allowed")
     raise ApiError(
         ErrorCode.INVALID_TOPIC_EXCEPTION,
-        f"topic name {name!r} is illegal: only ASCII letters, digits, '.', '_' and '-' are allowed",
+        f"Topic name is invalid: {name!r} contains characters other than ASCII alphanumerics, '.', '_' and '-'",
     )
 
 

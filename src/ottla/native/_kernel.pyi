@@ -15,6 +15,8 @@ __all__ = [
     "ArrowRecords",
     "BatchInfo",
     "Compaction",
+    "DelayIndex",
+    "DeliveryLedger",
     "DirtyKeys",
     "IndexProgress",
     "LogIo",
@@ -34,12 +36,14 @@ __all__ = [
     "build_batch",
     "crc32c",
     "decode_arrow",
+    "decode_at",
     "decode_newest",
     "decode_records",
     "decode_response_header",
     "decompress",
     "encode_arrow",
     "murmur2",
+    "nsq_message_frames",
     "read_ahead",
     "validate_batches",
     "walk_batches",
@@ -247,6 +251,14 @@ def decode_records(
     `position` how far `data` can be decoded first. A header's key that is not UTF-8 comes with U+FFFD in it.
     """
 
+def decode_at(
+    data: Buffer, offsets: Sequence[int], *, max_decompressed_bytes: int
+) -> list[tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]]:
+    """Of the records of `data` those at `offsets`, which ascend, as `decode_records` gives them.
+
+    Each batch may expand to `max_decompressed_bytes`; those without a wanted record are not opened.
+    """
+
 def decode_newest(
     data: Buffer, *, max_decompressed_bytes: int, start_offset: int = 0
 ) -> tuple[list[tuple[int, bytes, bytes | None]], int]:
@@ -254,6 +266,16 @@ def decode_newest(
     offsets; and how many records with a key there were.
 
     What is part of a transaction stays beside the others, as it may come to nothing. Otherwise as `decode_records`.
+    """
+
+def nsq_message_frames(
+    data: Buffer, runs: Sequence[tuple[int, int, int]], partition: int, *, max_decompressed_bytes: int
+) -> tuple[bytes, list[int]]:
+    """The message frames of NSQ's protocol of the records of `data` that lie in `runs`, and the offsets of the runs at
+    which there is no record.
+
+    A run is first and last offset and the attempts; they are in order. An id is 4 hex digits of the partition and 12 of
+    the offset; attempts beyond 65,535 are that. Raises as `decode_records`.
     """
 
 # Compaction of logs.
@@ -392,6 +414,50 @@ def aborted_between(index: Buffer, start_offset: int, end_offset: int, /) -> tup
     """The aborted transactions in the bytes of a transaction index that have records from `start_offset` up to
     `end_offset`, each (producer id, first offset), and whether none in later indexes can have any.
     """
+
+# What waits in a delay topic.
+
+@final
+class DelayIndex:
+    """When the records of a partition of a delay topic are due: 24 bytes a record.
+
+    A record is due at its header `ottla-deliver-at` (milliseconds since the epoch), else at its timestamp and
+    `ottla-delay` (milliseconds), else at its timestamp and `default_delay_ms`. What is no such time, or more than ten
+    years after the timestamp, is due at once, at -2**63. A record with `ottla-cancel` cancels what waits with its key
+    and lies before it.
+
+    `moved_due`, `moved_offset` and `moved_end` say what was moved before: of the records below `moved_end` those due
+    by then, and of those due at that very time the ones up to the offset. Beyond `entries_max` the nearer half is kept
+    and the others are only counted: `far_count` of them, all due at `horizon_ms` or later. One thread at a time.
+    """
+
+    def __new__(
+        cls, *, default_delay_ms: int, entries_max: int, moved_due: int, moved_offset: int, moved_end: int
+    ) -> Self: ...
+    def __len__(self) -> int:
+        """Records in memory, of which some may be cancelled."""
+    @property
+    def far_count(self) -> int: ...
+    @property
+    def horizon_ms(self) -> int: ...
+    @property
+    def bytes(self) -> int:
+        """About the memory of it all."""
+    def add(self, data: Buffer, start_offset: int, passed_over: list[int], max_decompressed_bytes: int) -> None:
+        """Take the records of `data` from an offset on, which follow those of the last call.
+
+        Batches that begin at an offset of `passed_over` are left out. Raises KernelError for damaged batches; each may
+        expand to `max_decompressed_bytes`.
+        """
+    def next_due(self) -> int | None:
+        """When the next record is due; None when none waits in memory."""
+    def pop(self, now_ms: int, moved_due: int, moved_offset: int, records_max: int) -> list[tuple[int, int]]:
+        """Due time and offset of up to `records_max` records that are due, in this order.
+
+        All of those up to `moved_due` and `moved_offset` are among them, however many there are.
+        """
+    def oldest(self) -> int | None:
+        """The first offset of what waits, far ones included; None when nothing does. Looks at every record."""
 
 # The log I/O thread.
 
@@ -896,3 +962,103 @@ class RecentBatches:
 
 def decode_response_header(frame: Buffer, flexible: bool) -> tuple[int, int]:
     """The correlation id of a response, and where its message starts in the frame."""
+
+# Queues.
+
+@final
+class DeliveryLedger:
+    """What was delivered to whom, of one group in one partition (KIP-932).
+
+        start_offset                 end_offset
+     done   |  A   D2  D1  d   D1  A   |   never delivered
+
+    A record is available (0), acquired (1), acknowledged (2) or archived (4), as in Kafka's share group state. Offsets
+    below `start_offset` are done. Whoever gets records has a lease on them until a deadline; the caller keeps the timer
+    and calls `end_lease`. Owners are numbers above 0 that the caller gives. `settle` makes a change that is pending
+    until `commit` or `roll_back`: its records can neither be delivered nor settled meanwhile.
+
+    Runs are tuples of first and last offset (included), state and delivery count. `deliveries_max` archives what would
+    be released after so many deliveries; 0 for no limit. Nothing here blocks; one thread at a time.
+    """
+
+    def __new__(cls, start_offset: int, /) -> Self: ...
+    @property
+    def start_offset(self) -> int:
+        """The first offset that is not done."""
+    @property
+    def end_offset(self) -> int:
+        """The first offset that was never delivered."""
+    @property
+    def acquired_count(self) -> int:
+        """Records that somebody holds."""
+    @property
+    def waiting_count(self) -> int:
+        """Released records whose time has not come."""
+    @property
+    def unfinished_count(self) -> int:
+        """Records between start and end that are not done."""
+    @property
+    def lease_count(self) -> int:
+        """Acquisitions and waits that have not ended."""
+    @property
+    def change_count(self) -> int:
+        """Changes that are neither committed nor rolled back."""
+    @property
+    def bytes(self) -> int:
+        """About the memory of it all."""
+    def next_deliverable(self, from_offset: int) -> int:
+        """The first offset from there on that can be delivered; `end_offset` when nothing was given back."""
+    def acquire(
+        self, owner: int, first: int, last: int, records_max: int, deadline_ms: int
+    ) -> tuple[int, list[tuple[int, int, int, int]]]:
+        """Deliver what can be delivered of first..last; offsets from the end up to `first` are taken not to exist.
+
+        Returns the id of the lease, 0 when there was nothing, and the records.
+        """
+    def settle(
+        self, owner: int, runs: list[tuple[int, int, int]], deliveries_max: int, not_before_ms: int
+    ) -> tuple[int, list[tuple[int, int, int, int]]]:
+        """Settle runs of first, last and kind: 0 gap, 1 accept, 2 release, 3 reject. All of them or none.
+
+        Released records are not delivered before `not_before_ms`, when that is above 0. Returns the id of the change, 0
+        when nothing changes, and what records become. Raises RecordRangeError and RecordNotHeldError.
+        """
+    def extend(self, owner: int, runs: list[tuple[int, int]], deadline_ms: int) -> int:
+        """Give held records a new lease with another deadline, all of them or none. Raises as `settle`."""
+    def claim(
+        self, owner: int, offsets: list[int], deadline_ms: int, deliveries: int
+    ) -> tuple[int, list[tuple[int, int, int, int]]]:
+        """Take records over from whoever has them, with so many deliveries more. `offsets` ascend.
+
+        What is done, pending or was never delivered is left out. Returns the new lease and the records.
+        """
+    def start_after(self, changes: list[int]) -> int:
+        """Where the start will be once these changes are committed."""
+    def commit(self, change: int) -> int:
+        """The change is written. Returns the id of the lease by which released records wait for their time, or 0."""
+    def roll_back(self, change: int, deliveries_max: int) -> list[tuple[int, int, int, int]]:
+        """The change could not be written. Returns what is released since its lease has ended meanwhile."""
+    def end_lease(self, lease: int, deliveries_max: int) -> list[tuple[int, int, int, int]]:
+        """Release what a lease still holds, or end the wait. Returns what was released. Late calls do nothing."""
+    def release_owner(
+        self, owner: int, deliveries_max: int, records_max: int
+    ) -> tuple[list[tuple[int, int, int, int]], bool]:
+        """Release what an owner holds, a slice at a time. Returns what was released, and whether that was all."""
+    def take_ended_leases(self) -> list[int]:
+        """The leases, waits included, that have nothing left since this was last called: their timers can be cancelled.
+
+        They are kept until this is called, 8 bytes each.
+        """
+    def move_start(self, offset: int) -> None:
+        """The log begins at an offset: what lies below it is done, whoever holds it."""
+    def load(self, runs: list[tuple[int, int, int, int]]) -> None:
+        """Take over stored runs, in order, into a new ledger. Raises ValueError for runs that do not fit."""
+    def runs(self, from_offset: int, runs_max: int) -> list[tuple[int, int, int, int]]:
+        """The state from an offset on, up to so many runs; pending records as they are without the change."""
+    def holder(self, offset: int) -> tuple[int, int] | None:
+        """Owner and deadline of a held record; 0 and the time of one that waits."""
+    def summary(self) -> tuple[int, int, int, int, int]:
+        """Counts of the records that are not done, in one pass over them: those that were given back and can be
+        delivered now, those that were delivered more than once, and the most deliveries of one; then the first of them,
+        -1 for none, and its deliveries.
+        """

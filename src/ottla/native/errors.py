@@ -67,3 +67,19 @@ class MessageError(KernelError):
 
     The text names the message, the field by its path and, for bytes, the position.
     """
+
+
+class RecordRangeError(KernelError):
+    """A range of offsets ends before it begins, or has records that were never delivered."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(f"the range from offset {offset} on is not one of delivered records")
+        self.offset = offset
+
+
+class RecordNotHeldError(KernelError):
+    """A record is not held by who settles or extends it: it was settled, its time is over, or another has it."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(f"the record at offset {offset} is not held by this owner")
+        self.offset = offset

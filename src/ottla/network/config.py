@@ -110,8 +110,8 @@ class NetworkConfig(Struct, frozen=True):
             return config
         if settings.is_set("max.connections"):
             logger.warning(
-                "max.connections is %d, but the limit on open files (ulimit -n) leaves %d beside the data files; "
-                "that many are accepted",
+                "max.connections is %d, but the limit on open files (ulimit -n) leaves only %d for connections; "
+                "no more are accepted",
                 config.max_connections,
                 connections_max,
             )

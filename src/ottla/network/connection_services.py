@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -11,12 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.network.config import NetworkConfig
-    from ottla.network.connection import Connection
     from ottla.network.flow_control import FlowControl
     from ottla.network.frame_reader import Framing
     from ottla.network.metrics import NetworkMetrics
-    from ottla.network.reactor import Sockets
     from ottla.network.request_memory import RequestMemory
+    from ottla.network.sockets import Sockets
     from ottla.network.together import Together
     from ottla.runtime.clock import Clock
     from ottla.runtime.cork import Cork
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ConnectionServices(Struct, kw_only=True, eq=False):
-    """The limits, the doors and the counters, and whom to tell of the end of a connection."""
+    """The limits and the counters, the ways to the system, and whom to tell of the end of a connection."""
 
     listener_name: str
     config: NetworkConfig
@@ -36,7 +35,8 @@ class ConnectionServices(Struct, kw_only=True, eq=False):
     memory: RequestMemory
     metrics: NetworkMetrics
     throttle: LogThrottle
-    on_closed: Callable[[Connection], None]
+    on_closed: Callable[[Any], None]
+    """Told of the `Connection` that has ended."""
     cork: Cork
     flow: FlowControl
     framing: Framing
@@ -46,7 +46,7 @@ class ConnectionServices(Struct, kw_only=True, eq=False):
     """Watches their sockets, receives and sends many at a time where that can be."""
     together: Together | None
     """Serves requests of theirs as one, where the protocol has somebody who does."""
-    wait_for_disk: Callable[[Connection, FileSlice], None]
-    """Reads a slice into the page cache elsewhere; `Connection.on_read_ahead` is called when that is done."""
+    wait_for_disk: Callable[[FileSlice, Callable[[OSError | None], None]], None]
+    """Reads a slice into the page cache elsewhere, and calls back when that is done, or could not be."""
     on_found: Callable[[FileSlice], None]
     """Told of a slice that is in the page cache."""

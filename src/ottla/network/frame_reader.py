@@ -52,6 +52,7 @@ class FrameReader(ABC):
         "_is_shared",
         "_large",
         "_last",
+        "_limit",
         "_max_bytes",
         "_memory",
         "_need",
@@ -66,6 +67,7 @@ class FrameReader(ABC):
         self._memory = memory
         self._owner = owner
         self._max_bytes = frame_max_bytes
+        self._limit = "socket.request.max.bytes"
         self.buffer: ReceiveBuffer | None = None
         """Where the frame that was taken last lies, until `trim`."""
         self._start = 0
@@ -77,6 +79,11 @@ class FrameReader(ABC):
         self._large = 0  # size of the last frame when that was a large one
         self._is_holding = False
         self._is_shared = False  # `buffer` is that of many connections, for the turn
+
+    def limit(self, frame_max_bytes: int, setting: str) -> None:
+        """No frame may be larger from now on; the setting is named to who sends a larger one."""
+        self._max_bytes = frame_max_bytes
+        self._limit = setting
 
     @property
     def is_at_rest(self) -> bool:

@@ -38,7 +38,8 @@ class LengthPrefixReader(FrameReader):
                 return None
             (length,) = _unpack_length(buffer.view, start)
             if not 0 <= length <= self._max_bytes:
-                raise InvalidInputError(describe(bytes(buffer.view[start : self._end][:16]), length, self._max_bytes))
+                first = bytes(buffer.view[start : self._end][:16])
+                raise InvalidInputError(describe(first, length, self._max_bytes, self._limit))
             need = self._need = length + LENGTH_BYTES
         if available < need:
             return None

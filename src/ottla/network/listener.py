@@ -1,33 +1,37 @@
 """A listening address and its connections."""
 
+from __future__ import annotations
+
 import asyncio
 import errno
 import logging
 import select
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from ottla.model.principal import ANONYMOUS, Principal
 from ottla.native import read_ahead
 from ottla.network.address import Address
 from ottla.network.config import NetworkConfig
 from ottla.network.connection import Connection
-from ottla.network.connection_handler import ConnectionHandler
 from ottla.network.connection_quotas import ConnectionQuotas
 from ottla.network.connection_services import ConnectionServices
 from ottla.network.flow_control import FlowControl
-from ottla.network.frame_reader import Framing
-from ottla.network.length_prefix import LengthPrefixReader
 from ottla.network.listening_socket import bound_sockets, listen
 from ottla.network.metrics import NetworkMetrics
-from ottla.network.reactor import LoopSockets, Reactor, Sockets
+from ottla.network.reactor import Reactor
 from ottla.network.read_ahead import ReadAhead
 from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.network.request_memory import RequestMemory
-from ottla.network.together import Arrival, Together
+from ottla.network.request_receiver import RequestReceiver
+from ottla.network.sockets import LoopSockets, Sockets
+from ottla.network.together import Arrival
 from ottla.network.transport import SocketTransport, Transport
+from ottla.network.wire_protocol import WireProtocol
 from ottla.runtime.clock import Clock
 from ottla.runtime.cork import Cork, NoCork
 from ottla.runtime.file_slice import FileSlice
@@ -35,6 +39,9 @@ from ottla.runtime.log_throttle import LogThrottle
 from ottla.runtime.page_cache import read_into_page_cache, read_what_is_asked_for
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
+
+if TYPE_CHECKING:
+    from ottla.network.handshakes import Handshakes, TlsAcceptor
 
 logger = logging.getLogger(__name__)
 
@@ -48,26 +55,24 @@ _READ_AHEAD_THREADS = 4
 HAS_EPOLL: Final = hasattr(select, "epoll")
 """Whether sockets are served together (`ottla.network.reactor`)."""
 
-HandlerFactory = Callable[[Connection], ConnectionHandler]
 BindSockets = Callable[[str, int, NetworkConfig], Awaitable[list[socket.socket]]]
 
 
 class Listener:
-    """Accepts connections at `host`:`port` and gives each a handler. Belongs to the event loop it is started on.
+    """Accepts connections at `host`:`port` that speak `protocol`. Belongs to the event loop it is started on.
 
     `port` 0 lets the system choose; `address` says what it chose. An empty host stands for every interface, a host
     name for each of its addresses. Listeners that are to share limits are given the same `quotas` and `memory`. `cork`
-    is told of each run of requests. `transport` takes over an accepted socket, `framing` says where a request ends.
+    is told of each run of requests. `transport` takes over an accepted socket; with `tls` clients speak TLS.
     `bind_sockets` takes the addresses, and `sockets` watches what is accepted there: where there is no operating
     system, both are others.
-    `together` serves many requests as one, where the framing is `LengthPrefixReader`.
     """
 
     def __init__(
         self,
         host: str,
         port: int,
-        factory: HandlerFactory,
+        protocol: WireProtocol,
         *,
         config: NetworkConfig,
         clock: Clock,
@@ -77,27 +82,26 @@ class Listener:
         memory: RequestMemory | None = None,
         cork: Cork | None = None,
         transport: Callable[[socket.socket], Transport] = SocketTransport.of,
-        framing: Framing = LengthPrefixReader,
+        tls: TlsAcceptor | None = None,
         bind_sockets: BindSockets = bound_sockets,
         sockets: Callable[[asyncio.AbstractEventLoop], Sockets] | None = None,
-        together: Together | None = None,
     ) -> None:
         self.name = name
         self.metrics = NetworkMetrics()
         self._host = host
         self._port = port
-        self._factory = factory
-        self._config = config
+        self._protocol = protocol
+        self._config = config if protocol.limits is None else protocol.limits(config)
         self._clock = clock
         self._timer = timer
         self._quotas = quotas or ConnectionQuotas(config.max_connections, config.max_connections_per_ip)
         self._memory = memory
         self._cork = cork or NoCork()
         self._transport = transport
-        self._framing = framing
+        self._tls = tls
+        self._handshakes: Handshakes | None = None
         self._bind_sockets = bind_sockets
         self._watching = sockets
-        self._together = together
         self._throttle = LogThrottle(logger, clock)
         self._tasks = Tasks(f"{name} reading", threads_max=_READING_THREADS)
         self._tasks_ahead = Tasks(f"{name} read-ahead", threads_max=_READ_AHEAD_THREADS)
@@ -152,12 +156,24 @@ class Listener:
             cork=self._cork,
             shed=self._shed,
             flow=FlowControl(config),
-            framing=self._framing,
-            together=self._together,
+            framing=self._protocol.framing,
+            together=self._protocol.together,
             wait_for_disk=self._wait_for_disk,
             on_found=self._read_ahead.found,
             sockets=self._sockets_of(loop, self._memory),
         )
+        if self._tls is not None:
+            from ottla.network.handshakes import Handshakes  # a broker of plaintext reads nothing of TLS
+
+            self._handshakes = Handshakes(
+                loop,
+                self._timer,
+                self._throttle,
+                self._tls.context,
+                self._on_secured,
+                lambda peer: self._quotas.release(peer.host),
+                lambda: self.address,
+            )
         listen(self._sockets, config)
         for listening in self._sockets:
             loop.add_reader(listening.fileno(), self._on_acceptable, listening)
@@ -169,10 +185,10 @@ class Listener:
 
     def _take_together(self, received: list[Arrival], buffer: ReceiveBuffer, now_ms: int) -> list[Arrival]:
         """Have what can be served as one of what was received together served so; returns what is left."""
-        together, metrics = self._together, self.metrics
+        together, metrics = self._protocol.together, self.metrics
         if together is None or len(received) < 2 or metrics.out_bytes > self._config.out_bytes_hard_max:
             return received
-        clear = Connection.clear_of(received, now_ms)
+        clear = RequestReceiver.clear_of(received, now_ms)
         others: list[Arrival] = []
         if len(clear) < len(received):
             are_clear = set(map(id, clear))
@@ -194,6 +210,8 @@ class Listener:
             deadline.cancel()
         for connection in tuple(self._connections):
             connection.close()
+        if self._handshakes is not None:
+            self._handshakes.close()
         for sock in tuple(self._refused):
             self._end_refused(sock)
         if self._services is not None:
@@ -201,6 +219,17 @@ class Listener:
             self._services = None
         await self._tasks.close()
         await self._tasks_ahead.close()
+
+    def adopt(self, sock: socket.socket, local: Address, principal: Principal) -> None:
+        """Serve a socket that is connected already, as if it had been accepted at `local`; who is there is known.
+
+        Raises OSError when there may be no more connections, or the socket is gone.
+        """
+        refusal = self._quotas.admit(local.host)
+        if refusal is not None:
+            raise OSError(errno.EMFILE, refusal)
+        sock.setblocking(False)
+        self._begin(self._transport(sock), local, local, principal)
 
     def _stop_accepting(self) -> None:
         loop = asyncio.get_running_loop()
@@ -231,7 +260,7 @@ class Listener:
     def _pause_accepting(self, listening: socket.socket, error: OSError) -> None:
         """Without a free file descriptor the socket stays readable; let the loop do other work for a while."""
         self._throttle.warning(
-            "cannot accept connections at %s: %s; the limit is that of `ulimit -n`, or max.connections may be lowered",
+            "cannot accept connections at %s: %s; raise the limit on open files (ulimit -n) or lower max.connections",
             self.address,
             error,
         )
@@ -252,37 +281,58 @@ class Listener:
         refusal = self._quotas.admit(peer.host)
         if refusal is not None:
             self.metrics.connections_refused += 1
-            self._throttle.warning("refused a connection of %s to %s: %s", peer, self.address, refusal)
+            self._throttle.warning("refused a connection from %s to %s: %s", peer, self.address, refusal)
             sock.close()
             return
         refusal_ms = self._quotas.refusal_ms(peer.host, self._clock.monotonic_ms())
         if refusal_ms:
             self._refuse_later(sock, peer, refusal_ms)
             return
-        services = self._services
-        assert services is not None
         try:
             self._configure(sock)
-            local = Address.of(sock.getsockname())
-            connection = Connection(self._transport(sock), local, peer, services)
+            if self._handshakes is not None:
+                self._handshakes.begin(sock, peer)
+            else:
+                self._connect(sock, self._transport(sock), peer, ANONYMOUS)
         except OSError:  # it is gone already
             sock.close()
             self._quotas.release(peer.host)
-            return
+
+    def _on_secured(self, secured: ssl.SSLSocket, peer: Address) -> None:
+        """A client's handshake is over."""
+        from ottla.network.tls_transport import TlsTransport
+
+        assert self._tls is not None
+        try:
+            self._connect(secured, TlsTransport(secured), peer, self._tls.principal_of(secured))
+        except (OSError, ValueError) as error:
+            if isinstance(error, ValueError):
+                self._throttle.warning("closed the connection from %s to %s: %s", peer, self.address, error)
+            secured.close()
+            self._quotas.release(peer.host)
+
+    def _connect(self, sock: socket.socket, transport: Transport, peer: Address, principal: Principal) -> None:
+        """Begin a connection. Raises OSError when the socket is gone."""
+        self._begin(transport, Address.of(sock.getsockname()), peer, principal)
+
+    def _begin(self, transport: Transport, local: Address, peer: Address, principal: Principal) -> None:
+        services = self._services
+        assert services is not None
+        connection = Connection(transport, local, peer, services, principal)
         self.metrics.connections_accepted += 1
         self.metrics.connections_open += 1
         self._connections[connection] = None
         try:
-            connection.start(self._factory(connection))
+            connection.start(self._protocol.connect(connection))
         except Exception:
-            logger.exception("no handler could be made for %r", connection)
+            logger.exception("could not create a handler for %r", connection)
             connection.close()
 
     def _refuse_later(self, sock: socket.socket, peer: Address, refusal_ms: int) -> None:
         """Its address is over its quota: nothing is read of this connection, which counts until it is closed."""
         self.metrics.connections_refused += 1
         self._throttle.warning(
-            "a connection of %s to %s is refused: its address is over connection_creation_rate", peer, self.address
+            "refused a connection from %s to %s: its IP is over the quota connection_creation_rate", peer, self.address
         )
         self._refused[sock] = peer.host
         self._timer.schedule(refusal_ms, partial(self._end_refused, sock))
@@ -300,17 +350,18 @@ class Listener:
         if self._config.socket_send_buffer_bytes > 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._config.socket_send_buffer_bytes)
 
-    def _wait_for_disk(self, connection: Connection, piece: FileSlice) -> None:
-        self._tasks.spawn(self._wait_in_thread(connection, piece), f"read ahead for {connection.peer}")
+    def _wait_for_disk(self, piece: FileSlice, then: Callable[[OSError | None], None]) -> None:
+        self._tasks.spawn(self._wait_in_thread(piece, then), "read ahead")
         if self._read_ahead.missed(piece):
             read_what_is_asked_for(piece.fd)
 
-    async def _wait_in_thread(self, connection: Connection, piece: FileSlice) -> None:
+    async def _wait_in_thread(self, piece: FileSlice, then: Callable[[OSError | None], None]) -> None:
+        error: OSError | None = None
         try:
             await self._tasks.in_thread(read_into_page_cache, piece.fd, piece.position, piece.size)
-        except OSError as error:
-            connection.close(f"a file could not be read: {error}")
-        connection.on_read_ahead()
+        except OSError as mistake:
+            error = mistake.with_traceback(None)
+        then(error)
 
     def _ask_for(self, piece: FileSlice) -> None:
         # The slice goes along: it holds the file open.

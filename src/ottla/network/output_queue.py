@@ -1,12 +1,22 @@
-"""Responses on their way to a socket: bytes from memory and slices of files, in order."""
+"""Responses on their way to a socket: bytes from memory and slices of files, in order.
+
+    pushed -->  [ bytes | slice | bytes ]  --> taken by the socket
+                  memory_bytes                  metrics.bytes_out
+    held:       answers that wait for an earlier one, in `ottla.network.response_queue`
+                  held_bytes
+
+What waits is counted here and nowhere else, for the connection and over the listener (`NetworkMetrics.out_bytes`).
+"""
 
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from ottla.network.file_transfer import GATHER_MAX_BYTES, send_file
+from ottla.network.metrics import NetworkMetrics
 from ottla.network.response_queue import SLICE_COST, Buffer, Part
 from ottla.network.transport import Transport
 from ottla.runtime.file_slice import FileSlice
@@ -24,8 +34,19 @@ _CHUNK_BYTES = 1024 * 1024
 _READ_BYTES = 128 * 1024
 """How much of small slices is read for one call, give or take one: what a socket takes at a time."""
 
+T = TypeVar("T")
+
 OnPiece = Callable[[FileSlice], None]
 """Told of a slice, or of the beginning of one."""
+
+
+def but(items: Sequence[T], indexes: Mapping[int, object]) -> Sequence[T]:
+    """All items but those with these indexes.
+
+    >>> but("abcd", {1: "b"})
+    ['a', 'c', 'd']
+    """
+    return [each for index, each in enumerate(items) if index not in indexes] if indexes else items
 
 
 class OutputQueue:
@@ -33,18 +54,21 @@ class OutputQueue:
 
     __slots__ = (
         "_checked_bytes",
+        "_metrics",
         "_on_found",
         "_read_ahead",
+        "_turn_bytes",
+        "held_bytes",
         "is_waiting_for_disk",
         "memory_bytes",
         "parts",
-        "sent_bytes",
     )
 
-    def __init__(self, read_ahead: OnPiece, on_found: OnPiece) -> None:
+    def __init__(self, read_ahead: OnPiece, on_found: OnPiece, metrics: NetworkMetrics) -> None:
         """`read_ahead` reads a slice into the page cache elsewhere, `resume` is called when that is done; `on_found`
-        hears of what is there already.
+        hears of what is there already. `metrics` are the counters of the listener.
         """
+        self._metrics = metrics
         self.parts: list[Part] = []
         """What is still to be sent, in order."""
         self._read_ahead = read_ahead
@@ -52,13 +76,19 @@ class OutputQueue:
         self._checked_bytes = 0  # of the first slice: known to be in the page cache
         self.is_waiting_for_disk = False
         """Whether the first part is being read into the page cache; the socket need not be watched meanwhile."""
+        self._turn_bytes = 0  # given to the socket by `write_to`, this time
         self.memory_bytes = 0
         """Bytes of memory that wait to be sent."""
-        self.sent_bytes = 0
-        """Bytes given to the socket so far."""
+        self.held_bytes = 0
+        """Bytes of memory in answers that wait for an earlier one."""
 
-    def push(self, parts: Sequence[Part]) -> int:
-        """Send these after all others; returns how many bytes of memory they take."""
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of memory that the socket has not taken."""
+        return self.memory_bytes + self.held_bytes
+
+    def push(self, parts: Sequence[Part]) -> None:
+        """Send these after all others."""
         taken = 0
         for part in parts:
             if type(part) is FileSlice:
@@ -69,7 +99,19 @@ class OutputQueue:
                 taken += len(part)
                 self.parts.append(part)
         self.memory_bytes += taken
-        return taken
+        self._metrics.out_bytes += taken
+
+    def append(self, answer: bytes) -> None:
+        """`push` of nothing but bytes, and some."""
+        size = len(answer)
+        self.parts.append(answer)
+        self.memory_bytes += size
+        self._metrics.out_bytes += size
+
+    def hold(self, by: int) -> None:
+        """Answers that wait for an earlier one take so many bytes more, or fewer."""
+        self.held_bytes += by
+        self._metrics.out_bytes += by
 
     def resume(self) -> None:
         """The first chunk of the first slice has been read ahead."""
@@ -78,53 +120,97 @@ class OutputQueue:
 
     def sent(self, count: int) -> None:
         """So many bytes have been given to the socket by somebody else. Only for a queue of nothing but bytes."""
-        self.sent_bytes += count
-        if count == self.memory_bytes:
-            self.parts.clear()
-            self.memory_bytes = 0
-            return
-        done = 0
+        memory_before, left, done = self.memory_bytes, count, 0
         for part in self.parts:
             size = len(part)
-            if count < size:
-                if count:
-                    self.parts[done] = self._rest(part, count)
+            if left < size:
+                if left:
+                    self.parts[done] = self._rest(part, left)
                 break
-            count -= size
+            left -= size
             done += 1
             self.memory_bytes -= size
         del self.parts[:done]
+        self._count(count, memory_before)
+
+    @staticmethod
+    def sent_together(queues: "Sequence[OutputQueue]", short: Mapping[int, int], metrics: NetworkMetrics) -> None:
+        """Of each queue of a listener all has been given to its socket, or as many bytes as `short` says of its index.
+        Only for queues of nothing but bytes.
+        """
+        all_bytes = 0
+        for index, count in short.items():
+            queues[index].sent(count)
+        for queue in but(queues, short):
+            all_bytes += queue.memory_bytes
+            queue.memory_bytes = 0
+            queue.parts.clear()
+        metrics.bytes_out += all_bytes
+        metrics.out_bytes -= all_bytes
 
     def clear(self) -> None:
         """Forget everything; the owners of files are let go."""
+        memory_before = self.memory_bytes
         self.parts.clear()
         self.memory_bytes = 0
+        self._count(0, memory_before)
 
-    def write_to(self, transport: Transport) -> None:
-        """Send until the transport takes no more, a turn's share is sent, or the disk has to be waited for.
+    def _count(self, sent_bytes: int, memory_before: int) -> None:
+        """So many bytes were given to the socket, and what they took of memory is as this queue has it by now."""
+        self._metrics.bytes_out += sent_bytes
+        self._metrics.out_bytes += self.memory_bytes - memory_before
+
+    def send_only(self, transport: Transport) -> int:
+        """Send the answer to one small request, where that is all there is; how many bytes were taken. For a transport
+        that is plain; a way that is lost is met again by `write_to`.
+        """
+        parts = self.parts
+        if len(parts) != 1 or parts[0].__class__ is not bytes:
+            return 0
+        answer = parts[0]
+        try:
+            sent = transport.send(answer)
+        except OSError:
+            return 0
+        if sent < len(answer):
+            self.sent(sent)
+            return sent
+        parts.clear()
+        self.memory_bytes -= sent
+        metrics = self._metrics
+        metrics.bytes_out += sent
+        metrics.out_bytes -= sent
+        return sent
+
+    def write_to(self, transport: Transport) -> int:
+        """Send until the transport takes no more, a turn's share is sent, or the disk has to be waited for; how many
+        bytes were taken.
 
         Raises OSError when the connection is lost or a file ends early.
         """
-        sent_before = self.sent_bytes
+        memory_before, self._turn_bytes = self.memory_bytes, 0
         try:
-            while self.parts and self.sent_bytes - sent_before < _TURN_BYTES:
+            while self.parts and self._turn_bytes < _TURN_BYTES:
                 first = self.parts[0]
                 if len(self.parts) == 1 and first.__class__ is bytes:
-                    self._send_only(transport, first)
+                    self._send_last(transport, first)
                 elif type(first) is FileSlice and first.size > GATHER_MAX_BYTES and transport.sends_files:
                     if not self._is_first_at_hand(first):
-                        return
+                        break
                     if not self._send_slice(transport, first):
-                        return  # it says when it has room again; to ask at once is to send in small pieces
+                        break  # it says when it has room again; to ask at once is to send in small pieces
                 elif not self._send_gathered(transport):
-                    return
+                    break
         except (BlockingIOError, InterruptedError):
-            return
+            pass
+        finally:
+            self._count(self._turn_bytes, memory_before)
+        return self._turn_bytes
 
-    def _send_only(self, transport: Transport, part: bytes) -> None:
+    def _send_last(self, transport: Transport, part: bytes) -> None:
         """Send what is all there is: the answer to one small request, mostly."""
         sent = transport.send(part)
-        self.sent_bytes += sent
+        self._turn_bytes += sent
         self.memory_bytes -= sent
         if sent == len(part):
             self.parts.clear()
@@ -141,7 +227,7 @@ class OutputQueue:
             return False
         flags = _SEND_MORE if goes_on else 0
         sent = transport.send(buffers[0], flags) if len(buffers) == 1 else transport.sendmsg(buffers, (), flags)
-        self.sent_bytes += sent
+        self._turn_bytes += sent
         parts = self.parts
         done = 0
         for part, buffer in zip(parts, buffers, strict=False):
@@ -212,7 +298,7 @@ class OutputQueue:
         """Whether the socket took all that it was offered."""
         wanted = min(piece.size, self._checked_bytes)
         sent = send_file(transport.fileno(), piece.fd, piece.position, wanted)
-        self.sent_bytes += sent
+        self._turn_bytes += sent
         if sent == piece.size:
             del self.parts[0]
             self.memory_bytes -= SLICE_COST

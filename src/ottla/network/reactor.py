@@ -20,13 +20,14 @@ A connection that the reactor cannot receive from or send to (TLS) is only watch
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ottla.native import SocketPoll
-from ottla.network.connection import Connection
 from ottla.network.receive_buffer import KIB, SMALLEST, ReceiveBuffer
 from ottla.network.request_memory import RequestMemory
-from ottla.network.socket_watch import READABLE, WRITABLE, LoopSocketWatch, PolledSocketWatch, SocketWatch
+from ottla.network.response_sender import ResponseSender
+from ottla.network.socket_watch import READABLE, WRITABLE, PolledSocketWatch, SocketOwner, SocketWatch
+from ottla.network.sockets import Flushable
 from ottla.runtime.clock import Clock
 from ottla.runtime.cork import Cork
 
@@ -44,49 +45,6 @@ TURN_BYTES: Final = 128 * KIB
 
 TakeTogether: TypeAlias = "Callable[[list[Arrival], ReceiveBuffer, int], list[Arrival]]"
 """Of what was received, in a buffer, at a time of the monotonic clock."""
-
-
-class Sockets(Protocol):
-    """Who watches the sockets of a listener."""
-
-    is_turning: bool
-    """Whether what is `unsent` is sent in a moment anyway."""
-    unsent: "dict[Connection, None]"
-    """Connections that have asked to be flushed, in this order."""
-
-    def watch(self, fd: int, owner: "Connection", *, is_plain: bool) -> SocketWatch:
-        """A watch over a socket that is not watched for anything yet. `is_plain`: its bytes are what its owner reads
-        and sends.
-        """
-        ...
-
-    def flush_soon(self, connection: "Connection") -> None:
-        """Have a connection send what is ready before the turn of the loop is over."""
-        ...
-
-    def close(self) -> None:
-        """All sockets are closed."""
-        ...
-
-
-class LoopSockets:
-    """Each socket for itself, by the event loop."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self.is_turning = False
-        self.unsent: dict[Connection, None] = {}
-
-    def watch(self, fd: int, owner: "Connection", *, is_plain: bool) -> SocketWatch:
-        """As `Sockets` says."""
-        return LoopSocketWatch(self._loop, fd, owner)
-
-    def flush_soon(self, connection: "Connection") -> None:
-        """As `Sockets` says."""
-        self._loop.call_soon(connection.flush)
-
-    def close(self) -> None:
-        """Nothing to do."""
 
 
 class Reactor:
@@ -127,22 +85,22 @@ class Reactor:
         self._poll = SocketPoll()
         self._last: ReceiveBuffer | None = None  # given up here, still held by requests, with room from `_position` on
         self._position = 0
-        self.unsent: dict[Connection, None] = {}  # in the order in which they asked
+        self.unsent: dict[Any, None] = {}  # in the order in which they asked
         self.is_turning = False
         self._is_gathering = False  # for somebody else than a turn
         self._is_flushing = False
         loop.add_reader(self._poll.fileno(), self._turn)
         cork.add_answers(self)
 
-    def watch(self, fd: int, owner: "Connection", *, is_plain: bool) -> SocketWatch:
+    def watch(self, fd: int, owner: SocketOwner, *, is_plain: bool) -> SocketWatch:
         """As `Sockets` says."""
         return PolledSocketWatch(self._poll, fd, owner, receives=is_plain)
 
-    def flush_soon(self, connection: "Connection") -> None:
+    def flush_soon(self, sender: Flushable) -> None:
         """As `Sockets` says."""
         if not self.unsent and not self.is_turning:
             self._loop.call_soon(self._flush)
-        self.unsent[connection] = None
+        self.unsent[sender] = None
 
     def close(self) -> None:
         """As `Sockets` says."""
@@ -166,7 +124,7 @@ class Reactor:
                 try:
                     self._flush()
                 except Exception:  # whose work is done tells others as well
-                    logger.exception("answers could not be sent")
+                    logger.exception("could not send responses")
             elif self.unsent:
                 self._loop.call_soon(self._flush)
 
@@ -189,12 +147,12 @@ class Reactor:
                     self._put_by(buffer, position)
                 buffer.release()
         for connection, number in lost:
-            connection.on_lost(number)
+            connection.receiver.on_lost(number)
         for connection, events in ready:
             if events & READABLE:
-                connection.on_readable()
+                connection.receiver.on_readable()
             if events & WRITABLE:
-                connection.on_writable()
+                connection.sender.on_writable()
 
     def _hand_out(self, received: "list[Arrival]", buffer: ReceiveBuffer, *, is_all: bool) -> None:
         """Have all of it handled; `is_all` says that nobody receives by itself in this turn."""
@@ -202,7 +160,7 @@ class Reactor:
         is_only = len(received) == 1
         if is_only:
             connection, begin, end = received[0]
-            if connection.on_received(buffer, begin, end, now_ms, is_only=True):
+            if connection.receiver.on_received(buffer, begin, end, now_ms, is_only=True):
                 return
         cork = self._cork
         self.is_turning = True
@@ -210,18 +168,19 @@ class Reactor:
             cork.cork()
             try:
                 if is_only:
-                    connection.hand_out(buffer, begin, end, is_alone=is_all)
+                    connection.receiver.hand_out(buffer, begin, end, is_alone=is_all)
                 else:
                     for connection, begin, end in self._take_together(received, buffer, now_ms):
-                        if not connection.on_received(buffer, begin, end, now_ms, is_only=False):
-                            connection.hand_out(buffer, begin, end)
+                        receiver = connection.receiver
+                        if not receiver.on_received(buffer, begin, end, now_ms, is_only=False):
+                            receiver.hand_out(buffer, begin, end)
             finally:
                 if is_all:
-                    cork.go()  # whatever happened: what is gathered would never go
+                    cork.uncork_now()  # whatever happened: what is gathered would never go
                 else:
                     cork.uncork()
         except Exception:
-            logger.exception("what was received together could not be handled to its end")
+            logger.exception("could not handle all requests that arrived together")
         finally:
             self.is_turning = False
         self._flush()
@@ -248,12 +207,7 @@ class Reactor:
     def _flush_all(self) -> None:
         unsent, self.unsent = self.unsent, {}
         if len(unsent) == 1:
-            for connection in unsent:
-                connection.flush()
+            for sender in unsent:
+                sender.flush()
             return
-        sending, sockets, outputs, rest = Connection.sendable_of(unsent)
-        if sending:  # and from here to the accounts nobody is called: a socket is still that of its connection
-            short = dict(self._poll.send(sockets, outputs))
-            rest += Connection.on_sent(sending, short, self._clock.monotonic_ms())
-        for connection in rest:
-            connection.flush()
+        ResponseSender.send_together(unsent, self._poll.send, self._clock.monotonic_ms)

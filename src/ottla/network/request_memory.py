@@ -10,7 +10,7 @@ on, and one large request at a time may grow beyond it, so that there is always 
 part of a request and sends nothing for `stalled_ms` while others wait for memory is closed.
 
 The bound, for any number of hostile peers: the budget, and one request of `socket.request.max.bytes`, and 16 KiB for
-each connection, and what the pool keeps for use again (16 MiB).
+each connection, and what the pool keeps for use again: 16 MiB, and beyond that only what is left of the budget.
 """
 
 from collections import OrderedDict
@@ -72,7 +72,7 @@ class RequestMemory:
         call_soon: Callable[[Callable[[], None]], object],
         pool: BufferPool | None = None,
     ) -> None:
-        self.pool = BufferPool() if pool is None else pool
+        self.pool = BufferPool(bytes_max=budget_bytes, timer=timer) if pool is None else pool
         self._half = budget_bytes // 2
         self._stalled_ms = stalled_ms
         self._clock = clock

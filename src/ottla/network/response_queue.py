@@ -27,7 +27,7 @@ SLICE_COST = 128
 
 
 class Sender(Protocol):
-    """A connection, as far as its answers go."""
+    """What sends the answers of a connection."""
 
     def on_response(self, parts: Sequence[Part]) -> None:
         """An answer whose turn it is."""
@@ -37,7 +37,7 @@ class Sender(Protocol):
         """One that is nothing but bytes."""
         ...
 
-    def on_held(self, by: int) -> None:
+    def on_held(self, by: int, /) -> None:
         """The bytes of answers that wait for an earlier one have changed."""
         ...
 
@@ -140,7 +140,7 @@ class ResponseSlot:
 class ResponseQueue:
     """The answers of a connection that have not left, oldest first."""
 
-    __slots__ = ("answers", "end", "first", "held_bytes", "next", "sender")
+    __slots__ = ("answers", "end", "first", "next", "sender")
 
     def __init__(self, sender: Sender) -> None:
         self.sender = sender
@@ -152,8 +152,6 @@ class ResponseQueue:
         """The number of the first request that is not answered, nor are those behind it."""
         self.answers: list[Sequence[Part] | Turn | None] = []
         """One for each request whose response has not left; None or a Turn where there is none yet."""
-        self.held_bytes = 0
-        """Bytes of memory in answers that wait for an earlier one."""
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -205,7 +203,6 @@ class ResponseQueue:
 
     def _change_held(self, by: int) -> None:
         if by:
-            self.held_bytes += by
             self.sender.on_held(by)
 
 

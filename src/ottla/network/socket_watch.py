@@ -9,15 +9,33 @@ READABLE, WRITABLE, RECEIVE = SocketPoll.READABLE, SocketPoll.WRITABLE, SocketPo
 _WATCHED = READABLE | WRITABLE
 
 
-class SocketOwner(Protocol):
-    """A connection, as far as its socket goes. None of these raises."""
+class OnReadable(Protocol):
+    """What receives for a connection. None of these raises."""
 
     def on_readable(self) -> None:
         """There is something to receive, or the peer is gone."""
         ...
 
+
+class OnWritable(Protocol):
+    """What sends for a connection."""
+
     def on_writable(self) -> None:
         """There is room to send, or the peer is gone."""
+        ...
+
+
+class SocketOwner(Protocol):
+    """A connection, as far as its socket goes."""
+
+    @property
+    def receiver(self) -> OnReadable:
+        """Told when there is something to read."""
+        ...
+
+    @property
+    def sender(self) -> OnWritable:
+        """Told when there is room to write."""
         ...
 
 
@@ -65,7 +83,7 @@ class LoopSocketWatch:
             return
         self.is_reading = on
         if on:
-            self._loop.add_reader(self._fd, self._owner.on_readable)
+            self._loop.add_reader(self._fd, self._owner.receiver.on_readable)
         else:
             self._loop.remove_reader(self._fd)
 
@@ -75,7 +93,7 @@ class LoopSocketWatch:
             return
         self.is_writing = on
         if on:
-            self._loop.add_writer(self._fd, self._owner.on_writable)
+            self._loop.add_writer(self._fd, self._owner.sender.on_writable)
         else:
             self._loop.remove_writer(self._fd)
 

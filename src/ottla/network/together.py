@@ -10,14 +10,29 @@ answers are those of requests one by one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from ottla.network.connection import Connection
+    from ottla.network.connection_handler import ConnectionHandler
     from ottla.network.receive_buffer import ReceiveBuffer
+    from ottla.network.response_queue import ResponseQueue
 
-Arrival: TypeAlias = "tuple[Connection, int, int]"
-"""Whose bytes lie where in a buffer."""
+
+class Requester(Protocol):
+    """A connection, as far as who serves its requests goes."""
+
+    handler: ConnectionHandler | None
+    """Who takes those that are handed out."""
+    responses: ResponseQueue
+    """Where the answers have their places."""
+
+    def close(self, reason: str = "") -> None:
+        """End it at once."""
+        ...
+
+
+Arrival: TypeAlias = "tuple[Any, int, int]"
+"""Whose bytes lie where in a buffer: a `Connection`, which is a `Requester`."""
 
 
 class Together(Protocol):
@@ -31,18 +46,17 @@ class Together(Protocol):
         """
         ...
 
-    def take_leading(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
-        """The same for whole requests at the front of what one connection sent, `count_max` of them at most. Returns
-        where the next begins: `begin` when none was taken.
+    def take_of_one(
+        self, connection: Requester, buffer: ReceiveBuffer, begin: int, end: int, count_max: int, *, is_whole: bool
+    ) -> int:
+        """The same for whole requests at the front of what one connection sent, two at least and `count_max` at most.
+        Returns where the next begins: `begin` when none was taken. With `is_whole` all that it sent is taken, which may
+        be one request, or none is.
         """
         ...
 
-    def take_whole(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
-        """`take_leading` where all that one connection sent is such requests, which may be one; else none is taken."""
-        ...
-
     def take_at_once(
-        self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int
+        self, connection: Requester, buffer: ReceiveBuffer, begin: int, end: int, count_max: int
     ) -> tuple[int, bytes] | None:
         """Serve all that one connection sent, `count_max` requests at most, if that is over before this returns: how
         many requests that were, and their answers. None, and nothing has happened, where that cannot be. The connection

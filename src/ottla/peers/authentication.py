@@ -1,10 +1,11 @@
 """The first exchange on a connection to another broker: both prove that they know the cluster's secret."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final
 
 from ottla.client.errors import UnsupportedApiError
-from ottla.client.io import Connection
+from ottla.client.io.client_io import Connection
 from ottla.model.error_code import ErrorCode
 from ottla.peers.cluster_secret import MECHANISM, NONCE_BYTES, BrokerIdentity, introduction, nonce
 from ottla.peers.errors import NotProvenError
@@ -22,8 +23,9 @@ SALTED_MAX: Final = 256
 class BrokerAuthentication:
     """Proves to other brokers who this one is. Belongs to the event loop."""
 
-    def __init__(self, identity: BrokerIdentity, rng: Rng, tasks: Tasks) -> None:
-        self.identity = identity
+    def __init__(self, identity: Callable[[], BrokerIdentity], rng: Rng, tasks: Tasks) -> None:
+        """`identity` is who this broker is, once its cluster's secret is known."""
+        self._identity = identity
         self._rng = rng
         self._tasks = tasks
         self._salted: OrderedDict[Salting, bytes] = OrderedDict()
@@ -38,17 +40,18 @@ class BrokerAuthentication:
                 SaslHandshakeRequest(mechanism=MECHANISM.name), SaslHandshakeResponse, timeout_ms=timeout_ms
             )
         except UnsupportedApiError as error:
-            raise NotProvenError(f"{connection.address} is no broker of a cluster: {error}") from error
+            raise NotProvenError(f"{connection.address} is not a broker of a cluster: {error}") from error
         if handshake.error_code:
             raise NotProvenError(
                 f"{connection.address} does not let brokers prove who they are: {_name(handshake.error_code)}; is it "
                 "the listener inter.broker.listener.name of a broker of this cluster?"
             )
+        identity = self._identity()
         client = ScramClient(
             MECHANISM,
-            str(self.identity.broker_id),
+            str(identity.broker_id),
             nonce(self._rng.token_bytes(NONCE_BYTES)),
-            introduction(self.identity, peer_id),
+            introduction(identity, peer_id),
         )
         try:
             challenge = await self._exchange(connection, client.first(), timeout_ms)
@@ -63,7 +66,7 @@ class BrokerAuthentication:
         )
         if answer.error_code:
             raise NotProvenError(
-                f"{connection.address} does not believe that this is broker {self.identity.broker_id}: "
+                f"{connection.address} does not believe that this is broker {self._identity().broker_id}: "
                 f"{answer.error_message or _name(answer.error_code)}"
             )
         return answer.auth_bytes
@@ -71,7 +74,7 @@ class BrokerAuthentication:
     async def _salted_secret(self, salting: Salting) -> bytes:
         salted = self._salted.get(salting)
         if salted is None:
-            salted = await self._tasks.in_thread(salted_password, MECHANISM, self.identity.secret, *salting)
+            salted = await self._tasks.in_thread(salted_password, MECHANISM, self._identity().secret, *salting)
             while len(self._salted) >= SALTED_MAX:
                 self._salted.popitem(last=False)
             self._salted[salting] = salted

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from ottla.client.errors import BrokerUnreachableError, ClientError, ConnectionLostError
-from ottla.client.retry import Backoff, Deadline
+from ottla.client.io.retry import Backoff, Deadline
 from ottla.peers.peer_connection import PeerConnection
 from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks

@@ -14,16 +14,18 @@ from functools import partial
 from typing import Final, NewType, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ottla.client.address import Address
 from ottla.client.errors import ClientError
+from ottla.client.io.retry import Deadline
 from ottla.client.options import ClientOptions
-from ottla.client.retry import Deadline
+from ottla.client.tls import TlsSource
 from ottla.metadata.image.image import BrokerImage, MetadataImage
+from ottla.model.security_protocol import SecurityProtocol
 from ottla.peers.authentication import BrokerAuthentication
 from ottla.peers.broker_channel import BrokerChannel
-from ottla.peers.endpoint import address_between_brokers
-from ottla.peers.errors import BrokerNotKnownError
+from ottla.peers.errors import BrokerNotKnownError, NotProvenError
 from ottla.peers.peer_connection import PeerConnection, PeerIo
 from ottla.protocol.message import ApiMessage
 from ottla.runtime.clock import Clock
@@ -32,6 +34,9 @@ from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 
 logger = logging.getLogger(__name__)
+
+SAME_HOST: Final = "127.0.0.1"
+"""Where a broker is that registered no host: on the host of all the others, or it would have said which."""
 
 R = TypeVar("R", bound=ApiMessage)
 
@@ -44,6 +49,10 @@ FORWARD: Final = Lane("forward")
 """What clients asked of the controller; it may take as long as they are willing to wait."""
 CONTROLLER: Final = Lane("controller")
 """What this broker asks of the controller in its own name."""
+PROBE: Final = Lane("probe")
+"""Whether a broker can be reached."""
+STORE: Final = Lane("store")
+"""Whether a broker reaches the metadata store, which takes it a while to find out."""
 _OF_THE_CONTROLLER: Final = (HEARTBEAT, FORWARD, CONTROLLER)
 
 CHECKS_MAX: Final = 10
@@ -83,13 +92,22 @@ class BrokerChannels:
         rng: Rng,
         timer: Timer,
         tasks: Tasks,
+        authentication: BrokerAuthentication,
+        on_unreachable: Callable[[int, int], None] | None = None,
+        tls: TlsSource | None = None,
     ) -> None:
-        """`listener_name` is the listener by which brokers speak to each other, on all of them."""
+        """`listener_name` is the listener by which brokers speak to each other, on all of them; `authentication` proves
+        to them who this one is.
+
+        `on_unreachable` is called with a broker's id and epoch when a connection with it has ended and a new one was
+        refused: nobody listens there any more. None where that is no news. `tls` is how that listener speaks TLS, where
+        it does.
+        """
         self.broker_id = broker_id
         """This broker."""
-        self.authentication: BrokerAuthentication | None = None
-        """What proves who it is; set before the first image."""
+        self._authentication = authentication
         self._listener_name = listener_name
+        self._tls = tls
         self._io = io
         self._clock = clock
         self._rng = rng
@@ -102,9 +120,7 @@ class BrokerChannels:
         self._checked: set[int] = set()
         self._unreachable: set[int] = set()
         self._is_closed = False
-        self.on_unreachable: Callable[[int, int], None] | None = None
-        """Called with a broker's id and epoch when a connection with it has ended and a new one was refused: nobody
-        listens there any more. None on a broker for which that is no news."""
+        self.on_unreachable = on_unreachable
 
     def on_image(self, image: MetadataImage, _delta: object = None) -> None:
         """The image has changed: close what leads to brokers that are gone, moved or were started anew.
@@ -128,7 +144,7 @@ class BrokerChannels:
         self._brokers = image.brokers
         peers = {
             broker_id: _Peer(
-                broker_id, broker.broker_epoch, address_between_brokers(image.brokers[broker_id], self._listener_name)
+                broker_id, broker.broker_epoch, _address_between_brokers(image.brokers[broker_id], self._listener_name)
             )
             for broker_id, broker in image.brokers.items()
             if broker_id != self.broker_id
@@ -149,6 +165,17 @@ class BrokerChannels:
         deadline = Deadline(self._clock, timeout_ms)
         connection = await self._channel(broker_id, lane).connection(deadline)
         return await connection.request(message, response, timeout_ms=max(deadline.left_ms, 1))
+
+    async def connect_to(self, broker_id: int, options: ClientOptions) -> PeerConnection:
+        """A new connection for somebody's own use, to whom it belongs; its lane is no other's. The limits are those of
+        the options.
+
+        Raises BrokerUnreachableError (BrokerNotKnownError), NotProvenError and what `request` raises.
+        """
+        peer = self._peers.get(broker_id)
+        if peer is None:
+            raise BrokerNotKnownError(f"broker {broker_id} is not in the cluster")
+        return await self._connected(peer, options)
 
     def check(self, broker_id: int) -> None:
         """A connection of that broker's has ended: find out whether it still listens, if that is of interest here."""
@@ -208,27 +235,41 @@ class BrokerChannels:
         except ClientError as error:
             if peer.broker_id not in self._unreachable:
                 self._unreachable.add(peer.broker_id)
-                logger.warning("no connection to broker %d, for now: %s", peer.broker_id, error)
+                is_trouble = isinstance(error, NotProvenError) or self.should_answer(peer.broker_id)
+                level = logging.WARNING if is_trouble else logging.INFO
+                logger.log(level, "cannot connect to broker %d, retrying: %s", peer.broker_id, error)
             raise
         if peer.broker_id in self._unreachable:
             self._unreachable.discard(peer.broker_id)
-            logger.info("broker %d is reached again at %s", peer.broker_id, connection.address)
+            logger.info("connected to broker %d again at %s", peer.broker_id, connection.address)
         return connection
 
-    async def _connected(self, peer: _Peer) -> PeerConnection:
-        assert self.authentication is not None
+    def should_answer(self, broker_id: int) -> bool:
+        """Whether a broker should take connections of this one: neither has said that it stops, or is fenced."""
+        brokers = self._brokers or {}
+        both = [brokers[each] for each in (broker_id, self.broker_id) if each in brokers]
+        return not self._is_closed and all(each.is_active for each in both)
+
+    async def _connected(self, peer: _Peer, limits: ClientOptions | None = None) -> PeerConnection:
         if peer.address is None:
             raise BrokerNotKnownError(f"broker {peer.broker_id} has no listener {self._listener_name}")
-        options = ClientOptions(
+        limits = limits or ClientOptions(
             (peer.address,),
             client_id=f"broker-{self.broker_id}",
             connect_timeout_ms=CONNECT_TIMEOUT_MS,
             handshake_timeout_ms=HANDSHAKE_TIMEOUT_MS,
             in_flight_requests_max=IN_FLIGHT_MAX,
         )
+        options = replace(
+            limits,
+            bootstrap=(peer.address,),
+            security_protocol=SecurityProtocol.PLAINTEXT if self._tls is None else SecurityProtocol.SSL,
+            tls=self._tls,
+            sasl=None,
+        )
         connection = await self._io.connect(peer.address, options)
         try:
-            await self.authentication.prove(connection, peer.broker_id, HANDSHAKE_TIMEOUT_MS)
+            await self._authentication.prove(connection, peer.broker_id, HANDSHAKE_TIMEOUT_MS)
             await connection.agree_on_versions(HANDSHAKE_TIMEOUT_MS)
         except BaseException:
             connection.close()
@@ -242,3 +283,11 @@ def _newly_fenced(before: Mapping[int, BrokerImage], after: Mapping[int, BrokerI
         for broker_id, broker in after.items()
         if broker.fenced and broker_id in before and not before[broker_id].fenced
     }
+
+
+def _address_between_brokers(broker: BrokerImage, listener_name: str) -> Address | None:
+    """The address of a broker's listener of that name; None when it has none."""
+    if not broker.endpoints:
+        return Address(broker.host or SAME_HOST, broker.port)
+    endpoint = broker.endpoints.get(listener_name)
+    return None if endpoint is None else Address(endpoint[0] or SAME_HOST, endpoint[1])

@@ -14,11 +14,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from ottla.model.scram_credential import ScramCredential
 from ottla.security.scram import (
     ITERATIONS_MIN,
     SCRAM_SHA_512,
     Mechanism,
-    ScramCredential,
     ScramError,
     base64_of,
     credential_of,

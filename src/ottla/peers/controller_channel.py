@@ -19,7 +19,7 @@ from uuid import UUID
 from msgspec.structs import astuple
 
 from ottla.client.errors import ClientError, ProtocolViolationError, error_code
-from ottla.client.retry import Deadline
+from ottla.client.io.retry import Deadline
 from ottla.metadata.controller.broker_watch import HeartbeatAnswer
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.controller.decision import Outcome
@@ -109,6 +109,7 @@ class ControllerChannel:
         self._broker_epoch = broker_epoch
         self._clock = clock
         self._timer = timer
+        self._unheard = 0
         self._told: tuple[int, int] | None = None
         """A controller that another broker named while the image was at this controller epoch."""
 
@@ -165,8 +166,8 @@ class ControllerChannel:
             return await self._controller.create_topics(topics, validate_only=validate_only)
         request = CreateTopicsRequest(tuple(map(_creatable, topics)), OWN_REQUEST_MS, validate_only)
         frame = encode_request(0, None, request, CreateTopicsRequest.MAX_VERSION)[_LENGTH_BYTES:]
-        answered = await self.forward(
-            frame, broker_principal(self._channels.broker_id), b"", self.deadline(OWN_REQUEST_MS)
+        answered = await self._controller.for_client(
+            self.forward(frame, broker_principal(self._channels.broker_id), b"", self.deadline(OWN_REQUEST_MS))
         )
         if answered is None:
             return await self._controller.create_topics(topics, validate_only=validate_only)
@@ -285,7 +286,10 @@ class ControllerChannel:
         offline_directories: frozenset[UUID] = frozenset(),
         timeout_ms: int,
     ) -> HeartbeatAnswer:
-        """Tell the controller that this broker lives. Raises ApiError as `Controller.heartbeat`, and ClientError."""
+        """Tell the controller that this broker lives. Raises ApiError as `Controller.heartbeat`, and ClientError.
+
+        After a few that nobody heard the other brokers are asked who the controller is.
+        """
         broker_id, broker_epoch = self._channels.broker_id, self._broker_epoch()
         metadata_offset = self._publisher.image.end_offset
         if self.is_here:
@@ -300,8 +304,17 @@ class ControllerChannel:
         request = BrokerHeartbeatRequest(
             broker_id, broker_epoch, metadata_offset, want_fence, want_shutdown, tuple(offline_directories)
         )
-        answer = await self.request(request, BrokerHeartbeatResponse, timeout_ms=timeout_ms, lane=HEARTBEAT)
-        _require_decided(answer.error_code, "the controller does not know this broker")
+        image = self._publisher.image
+        try:
+            answer = await self.request(request, BrokerHeartbeatResponse, timeout_ms=timeout_ms, lane=HEARTBEAT)
+            _require_decided(answer.error_code, "the controller does not know this broker")
+        except (ClientError, ApiError) as error:
+            self._unheard += 1
+            is_silent = isinstance(error, ClientError)  # it took its time to be that
+            if self._publisher.image is image and (is_silent or self._unheard % LOOK_AFTER == 0):
+                await self._look(image, self.deadline(timeout_ms))
+            raise
+        self._unheard = 0
         return HeartbeatAnswer(answer.is_caught_up, answer.is_fenced, answer.should_shut_down)
 
     async def _decided(self, ask: Callable[[int], Awaitable[T]], deadline: Deadline) -> T | None:
@@ -372,13 +385,13 @@ def _require_decided(code: int, what: str) -> None:
 
 def encode_principal(principal: Principal) -> bytes:
     """A principal as Kafka's default principal builder writes it: the version, then the data."""
-    return _PRINCIPAL_VERSION + DefaultPrincipalData(principal.type, principal.name).encode(0)
+    return _PRINCIPAL_VERSION + DefaultPrincipalData(principal.type, principal.name, principal.by_token).encode(0)
 
 
-def decode_principal(data: bytes | memoryview) -> Principal:
-    """The reverse. Raises InvalidInputError."""
+def decode_principal(data: bytes | memoryview, host: str = "") -> Principal:
+    """The reverse, for a client of that address. Raises InvalidInputError."""
     decoded = DefaultPrincipalData.decode(0, data, len(_PRINCIPAL_VERSION))
-    return Principal(decoded.type, decoded.name)
+    return Principal(decoded.type, decoded.name, host, decoded.token_authenticated)
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

@@ -36,6 +36,10 @@ IMPATIENT_MS: Final = 100
 """The time between heartbeats while the next one may change something: fenced, not answered, on its way to stop."""
 
 
+def _nobody_listens(is_fenced: bool) -> None:
+    """For brokers that act on the metadata alone."""
+
+
 class Heartbeats:
     """Belongs to the event loop. Starts once and closes once."""
 
@@ -64,11 +68,15 @@ class Heartbeats:
         self._is_refused = False
         self.is_fenced = True
         """Whether the controller keeps clients away from this broker, as far as it has said."""
+        self._on_answer: Callable[[bool], object] = _nobody_listens
         self.on_refused: Callable[[str], None] = lambda reason: logger.error("this broker cannot join: %s", reason)
         """Called when this broker is not taken into the cluster for good, with the reason."""
 
-    def start(self) -> None:
-        """The doors are open: say so."""
+    def start(self, on_answer: Callable[[bool], object] = _nobody_listens) -> None:
+        """The listeners are open: say so. `on_answer` is called with each answer: whether this broker is fenced, which
+        its metadata may not say yet.
+        """
+        self._on_answer = on_answer
         self._tasks.spawn(self._run(), "heartbeats")
 
     def close(self) -> None:
@@ -120,7 +128,7 @@ class Heartbeats:
                 self._refuse(error.message)
             if self._is_heard:
                 self._is_heard = False
-                logger.info("the controller does not hear this broker, for now: %s", error)
+                logger.info("cannot send heartbeats to the controller, retrying: %s", error)
             return False
         self._is_heard, self._is_refused = True, False
         return self._heard(answer, wants_to_stop=wants_to_stop)
@@ -128,10 +136,14 @@ class Heartbeats:
     def _heard(self, answer: HeartbeatAnswer, *, wants_to_stop: bool) -> bool:
         if answer.is_fenced != self.is_fenced and not wants_to_stop:
             if answer.is_fenced:
-                logger.warning("this broker is fenced: the controller lets it serve nobody until it is heard again")
+                logger.warning(
+                    "this broker is fenced: it serves no clients until the controller receives its heartbeats again"
+                )
             else:
-                logger.info("this broker serves: the controller has unfenced it")
+                logger.info("this broker is unfenced and serves clients")
         self.is_fenced = answer.is_fenced
+        if not wants_to_stop:
+            self._on_answer(answer.is_fenced)
         if answer.should_shut_down and self._stopped is not None and not self._stopped.done():
             self._stopped.set_result(None)
         return self.is_fenced is self._disks().has_none and not wants_to_stop

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ottla.client.address import Address
-from ottla.client.io import Connection
+from ottla.client.io.client_io import Connection
 from ottla.client.options import ClientOptions
 
 
@@ -20,8 +20,8 @@ class PeerConnection(Connection, Protocol):
 
 
 class PeerIo(Protocol):
-    """Where connections come from: `ottla.client.asyncio_io.AsyncioIo`, or a simulated network."""
+    """Where connections come from: `ottla.client.io.asyncio_io.AsyncioIo`, or a simulated network."""
 
     async def connect(self, address: Address, options: ClientOptions) -> PeerConnection:
-        """Connect and agree on versions; raises as `ottla.client.io.ClientIo.connect`."""
+        """Connect and agree on versions; raises as `ottla.client.io.client_io.ClientIo.connect`."""
         ...

@@ -4,8 +4,8 @@
     events ───> flown ───> sane ──┐
     airlines ─────── · ───────────┴─> named      an arrow over a layer takes a place (·) in it, so that it meets no box
 
-A box stands one layer behind the last of what it reads. Within a layer, boxes are sorted by the middle of their
-neighbours' places, a few times to and fro (Sugiyama, Tagawa, Toda 1981).
+A box is one layer after the last of its inputs. Within a layer, boxes are sorted by the middle of their neighbours'
+positions, in a few passes in both directions (Sugiyama, Tagawa, Toda 1981).
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
 """The JVM of a session as a process: started by PySpark, ended by us, at whatever moment.
 
-PySpark gives the process away when the JVM has said that it is ready. Of a driver that is interrupted before, the JVM
-would stay for ever: the file is gone by then in which it says so, and a JVM that cannot write it does not look whether
-its driver lives.
+PySpark returns the process when the JVM has reported that it is ready. If the driver is interrupted before that, the
+JVM would run for ever: the file for the report no longer exists, and a JVM that cannot write it does not check whether
+its driver is alive.
 """
 
 import os
@@ -25,7 +25,7 @@ class Jvm:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def launch(self, conf: Any, streams: Mapping[str, Any]) -> Any:
-        """PySpark's gateway to it. Raises what PySpark raises, and KeyboardInterrupt."""
+        """Starts the JVM, and returns PySpark's gateway to it. Raises what PySpark raises, and KeyboardInterrupt."""
         from pyspark import java_gateway
 
         class Kept(subprocess.Popen[bytes]):
@@ -40,7 +40,7 @@ class Jvm:
             java_gateway.Popen = before  # type: ignore[attr-defined]
 
     def end(self) -> None:
-        """End it, with what it was started by; by force when it takes its time, or this is interrupted."""
+        """Ends the JVM and its launcher; kills them after a timeout or an interrupt."""
         for process in self._processes:
             # One that could not be started, or had not been yet, has no number.
             if getattr(process, "pid", None) is None or process.poll() is not None:

@@ -39,28 +39,37 @@ class Screen:
 
         self._clock = clock
         self._sums: dict[str, Sums] = {}
+        self._doing: dict[str, str] = {}
         self._drawn_ms = clock.monotonic_ms()
         self._console = Console()
         self._live = Live(self._drawn(), console=self._console, auto_refresh=False)
         self._live.start(refresh=True)
 
     def batch(self, numbers: BatchNumbers) -> None:
-        """Shown when it is drawn next."""
+        """Updates the table; the next drawing shows it."""
+        self._doing.pop(numbers.query, None)
         self._sums.setdefault(numbers.query, Sums()).add(numbers)
 
     def event(self, kind: str, query: str, **what: Any) -> None:
-        """A line above the table, which stays."""
+        """Prints a permanent line above the table; the table shows work in progress."""
+        self._doing.pop(query, None)
+        if kind in ("starting", "planning", "working"):
+            self._doing[query] = event_line(kind, query, what)
+            if kind != "starting":
+                self._doing.pop(query.partition(".")[0], None)
+            self._live.update(self._drawn(), refresh=True)
+            return
         self._live.console.print(event_line(kind, query, what), markup=False, highlight=False)
 
     def tick(self) -> None:
-        """Draw it, when the last time is long enough ago."""
+        """Draws the table, if the last drawing is old enough."""
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._drawn_ms >= REDRAW_MS:
             self._drawn_ms = now_ms
             self._live.update(self._drawn(), refresh=True)
 
     def close(self) -> None:
-        """Draw it a last time, and leave it there."""
+        """Draws the table for the last time."""
         self._live.update(self._drawn(), refresh=True)
         self._live.stop()
 
@@ -68,15 +77,16 @@ class Screen:
         from rich.text import Text
 
         text = Text(no_wrap=True, overflow="ellipsis")
-        for line in screen_lines(self._sums, self._console.width):
+        for line in screen_lines(self._sums, self._console.width, self._doing):
             text.append("\n" if text else "").append_tokens(line)
         return text
 
 
-def screen_lines(queries: Mapping[str, Sums], width: int) -> list[list[Piece]]:
-    """The lines of a terminal of so many columns, 40 at least."""
+def screen_lines(queries: Mapping[str, Sums], width: int, doing: Mapping[str, str] | None = None) -> list[list[Piece]]:
+    """The lines of a terminal of so many columns, 40 at least; last what is being done."""
+    last = [line for text in (doing or {}).values() for line in _broken([(text, "dim")], width)]
     if not queries:
-        return [[("no micro-batch yet", "dim")]]
+        return last or [[("no micro-batch yet", "dim")]]
     count, columns = (_short, _NARROW_COLUMNS) if width < _NARROW else ("{:,}".format, _COLUMNS)
     steps = {query: _steps(sums, count) for query, sums in queries.items()}
     table = [("", *columns), *(row for rows in steps.values() for row in rows)]
@@ -87,7 +97,7 @@ def screen_lines(queries: Mapping[str, Sums], width: int) -> list[list[Piece]]:
         lines += _broken(_pieces(query, sums), width)
         lines.append([(_row(table[0], widths), "dim")])
         lines += [[(_row(row, widths), "")] for row in steps[query]]
-    return lines
+    return lines + last
 
 
 def _pieces(query: str, sums: Sums) -> list[Piece]:

@@ -1,7 +1,7 @@
 """What runs, for who watches: a table that is drawn anew in a terminal (`live_screen`), lines elsewhere, JSON for
 machines.
 
-All three are told the same by the supervisor, in one thread.
+The supervisor sends the same events to all three, in one thread.
 """
 
 import json
@@ -28,7 +28,7 @@ class View(Protocol):
         ...
 
     def event(self, kind: str, query: str, **what: Any) -> None:
-        """Something became of a query: see `event_line`."""
+        """A query changed its state: see `event_line`."""
         ...
 
     def tick(self) -> None:
@@ -36,7 +36,7 @@ class View(Protocol):
         ...
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """The run has ended."""
         ...
 
 
@@ -51,7 +51,7 @@ class WhileShown:
         self.error: OSError | None = None
 
     def tell(self, ends: Callable[[], None]) -> None:
-        """What is called when it cannot be shown any more."""
+        """Sets the function to call when the output is gone."""
         self._ends = ends
 
     def batch(self, numbers: BatchNumbers) -> None:
@@ -67,7 +67,7 @@ class WhileShown:
         self._show(self._view.tick)
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """The run has ended."""
         self._show(self._view.close)
 
     def _show(self, shows: Callable[[], None]) -> None:
@@ -88,22 +88,51 @@ class Watching:
         self._specs = specs
         self._view = view
         self._clock = clock
+        self._started: set[str] = set()
+        self._ran: set[str] = set()
+        self._away: set[str] = set()
+        self._begun_ms: dict[str, int] = {}
+        self._told_ms: dict[str, int] = {}
+
+    def starting(self, name: str) -> None:
+        """A query is planned and started. Only the first start is shown; restarts have their own event."""
+        if name not in self._started:
+            self._started.add(name)
+            self._view.event("planning", name)
+
+    def working(self, name: str) -> None:
+        """A micro-batch is in progress. The first is shown at once, long ones every ten seconds."""
+        if name in self._away:
+            return
+        now_ms = self._clock.monotonic_ms()
+        begun_ms = self._begun_ms.setdefault(name, now_ms)
+        told_ms = self._told_ms.get(name, begun_ms if name in self._ran else now_ms - LINE_EVERY_MS)
+        if now_ms - told_ms >= LINE_EVERY_MS:
+            self._told_ms[name] = now_ms
+            self._view.event("working", name, seconds=(now_ms - begun_ms) / 1000)
 
     def progressed(self, name: str, progress: dict[str, Any]) -> None:
-        """A query did a micro-batch, or waits for rows, of which nothing is shown."""
+        """A query completed a micro-batch, or is idle; idle queries are not shown."""
+        self._ran.add(name)
+        self._begun_ms.pop(name, None)
+        self._told_ms.pop(name, None)
         if ran(progress):
             self._view.batch(numbers_of(self._specs[name], name, progress, self._clock.now_ms()))
 
     def restarts(self, name: str, failure: Failure, wait_ms: int) -> None:
         """A query failed and is started again."""
+        self._begun_ms.pop(name, None)
         self._view.event("restart", name, reason=failure.reason, wait_ms=wait_ms)
 
     def waits(self, name: str, failure: Failure) -> None:
         """A query cannot reach the brokers."""
+        self._begun_ms.pop(name, None)
+        self._away.add(name)
         self._view.event("waiting", name, reason=failure.reason)
 
     def returned(self, name: str, away_ms: int) -> None:
         """A query that waited for the brokers goes on."""
+        self._away.discard(name)
         self._view.event("returned", name, away_ms=away_ms)
 
     def gave_up(self, name: str, failure: Failure) -> None:
@@ -134,11 +163,11 @@ class JsonLines:
         self._write = write
 
     def batch(self, numbers: BatchNumbers) -> None:
-        """One line."""
+        """Prints one line."""
         self._write(json.dumps({"event": "batch", **to_builtins(numbers)}))
 
     def event(self, kind: str, query: str, **what: Any) -> None:
-        """One line."""
+        """Prints one line."""
         self._write(json.dumps({"event": kind, "query": query, **what}, ensure_ascii=False))
 
     def tick(self) -> None:
@@ -158,7 +187,7 @@ class PlainLines:
         self._said_ms: dict[str, int] = {}
 
     def batch(self, numbers: BatchNumbers) -> None:
-        """A line, when the last one is some time ago."""
+        """Prints a line, if the last one is old enough."""
         sums = self._sums.setdefault(numbers.query, Sums())
         sums.add(numbers)
         now_ms = self._clock.monotonic_ms()
@@ -167,7 +196,7 @@ class PlainLines:
             self._write(sums.line())
 
     def event(self, kind: str, query: str, **what: Any) -> None:
-        """One line, after that of the micro-batches before."""
+        """Prints one line, after the pending line of earlier micro-batches."""
         if kind in ("finished", "stopped") and query in self._sums:
             self._write(self._sums[query].line())
         self._write(event_line(kind, query, what))
@@ -206,7 +235,7 @@ class Sums:
         self.last = numbers
 
     def line(self) -> str:
-        """All of it in a line."""
+        """All sums in one line."""
         last = self.last
         assert last is not None
         rows = ", ".join(f"{name} {rows_out:,}" for name, (_, rows_out) in self.rows.items())
@@ -231,6 +260,14 @@ def event_line(kind: str, query: str, what: Mapping[str, Any]) -> str:
     'flights.delays: failed: no broker answers; starts again in 1.5 s'
     """
     match kind:
+        case "starting":
+            return f"{query}: starts Spark"
+        case "planning":
+            return f"{query}: plans its query"
+        case "working" if what["seconds"] < 1:
+            return f"{query}: its first micro-batch has begun"
+        case "working":
+            return f"{query}: its micro-batch has been under way for {what['seconds']:.0f} s"
         case "restart":
             return f"{query}: failed: {what['reason']}; starts again in {what['wait_ms'] / 1000:.1f} s"
         case "failed":

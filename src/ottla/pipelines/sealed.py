@@ -32,4 +32,4 @@ def unseal(data: bytes, kind: type[T], *, newest_format: int | None = None) -> T
                 raise NotWholeError(f"it has format {found!r}, this version of Ottla reads format {newest_format}")
         return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:
-        raise NotWholeError(f"this is no file of a manifest: {error}") from None
+        raise NotWholeError(f"this is not a file of a manifest: {error}") from None

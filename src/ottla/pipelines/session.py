@@ -80,8 +80,8 @@ def settings(options: SessionOptions, cores: int) -> dict[str, str]:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # The only state store that transformWithState takes.
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
-        # The supervisor asks for them often, and takes what is new.
-        "spark.sql.streaming.numRecentProgressUpdates": "20",
+        # The supervisor takes what is new, and may be held up by another query that is planned, or searched for rows.
+        "spark.sql.streaming.numRecentProgressUpdates": "500",
         # Where a query is to end at once, and does not: without it, for ever.
         "spark.sql.streaming.stopTimeout": "10s",
         # Of a small table, which is read while the broker may be away and the machine busy.

@@ -1,6 +1,6 @@
 """The log of a Spark session: a file that stays small, whoever writes to it and for however long.
 
-The JVM's log, its standard error and that of the Python processes below it are one pipe, which a thread empties:
+The JVM's log, its standard error and that of the Python processes below it share one pipe. A thread reads it:
 
 ```
  JVM, log4j2 ------.
@@ -8,7 +8,7 @@ The JVM's log, its standard error and that of the Python processes below it are 
  Python, stderr ---'
 ```
 
-A file that log4j2 changed for a new one by itself would leave the others writing to the old one for ever.
+If log4j2 rotated the file itself, the other processes would write to the old file for ever.
 """
 
 import os
@@ -39,7 +39,7 @@ class SparkLog:
         self._thread.start()
 
     def fileno(self) -> int:
-        """Where processes write; of no use after `hand_over`."""
+        """The descriptor that processes write to; invalid after `hand_over`."""
         return self._write
 
     def hand_over(self) -> None:
@@ -49,7 +49,7 @@ class SparkLog:
             self._write = -1
 
     def close(self) -> None:
-        """Wait for what the processes, which have ended, still had to say."""
+        """Waits for the remaining output of the processes, which have ended."""
         self.hand_over()
         self._thread.join(_LAST_WORDS_SECONDS)
 

@@ -1,8 +1,8 @@
 """Which Python Spark starts, on the driver and on its workers.
 
-Spark starts the processes of a Python data source by one and the same words on both, be it a path or a name. On a local
-master that is this Python. Workers elsewhere may have theirs at another place, so on the driver something of that name
-leads to this one:
+Spark starts the processes of a Python data source with the same command on both, which is a path or a name. On a local
+master that is this Python. Remote workers may have theirs at another path, so on the driver a file of that name leads
+to this one:
 
 ```
  spark.pyspark.python        on a worker                        on the driver

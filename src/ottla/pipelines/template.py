@@ -49,7 +49,7 @@ dead_letters = []
 
 [[tests]]
 name = "what is wrong is set aside"
-given.orders = [{{ customer = "bob", item = "air", cents = 0 }}, "this is no JSON"]
+given.orders = [{{ customer = "bob", item = "air", cents = 0 }}, "this is not JSON"]
 expect.paid = []
 """
 

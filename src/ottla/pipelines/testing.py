@@ -1,11 +1,13 @@
 """The tests of a pipeline file: rows go in, rows must come out, without a broker.
 
-The same steps as in the field, over a batch: nothing is late, windows give all their rows at once, and of the rows of a
-key the one with the earliest time stays.
+The steps are the same as in production, but over a batch: no row is late, windows return all their rows at once, and
+of the rows of a key the one with the earliest time stays. A record that an expression fails for is left out, and is a
+dead letter, where a sink needs what fails.
 """
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -13,13 +15,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from ottla.pipelines.runner.failure import reason_of
+from ottla.pipelines.runner.failure import Verdict, failure_of, reason_of
 from ottla.pipelines.spec.model import PipelineSpec, Row, Source, TestCase, TopicSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from ottla.pipelines.compiler.expected_drops import Drop
+    from ottla.pipelines.compiler.places import Place
     from ottla.pipelines.compiler.plan import Compiled
+    from ottla.pipelines.compiler.raising import Raising
+
+    Failing = tuple[str, Raising]
 
 SHOWN_MAX: Final = 10
 """Rows of a difference that are shown."""
@@ -31,29 +38,115 @@ class Tested(Struct, frozen=True):
 
     name: str
     differences: tuple[str, ...] = ()
+    drops: "tuple[Drop, ...]" = ()
+    """What production would drop of its rows, or set aside."""
 
 
-def run_tests(spec: PipelineSpec, spark: "SparkSession", only: str | None = None) -> list[Tested]:
-    """Run the tests of a pipeline, or those whose names contain `only`."""
-    return [_tested(spec, case, spark) for case in spec.tests if only is None or only in case.name]
+def run_tests(
+    spec: PipelineSpec, spark: "SparkSession", only: str | None = None, *, drops: bool = False
+) -> list[Tested]:
+    """Run the tests of a pipeline, or those whose names contain `only`. With `drops` they also say what production
+    would drop, which takes another job of Spark for each.
+    """
+    return [_tested(spec, case, spark, drops=drops) for case in spec.tests if only is None or only in case.name]
 
 
-def _tested(spec: PipelineSpec, case: TestCase, spark: "SparkSession") -> Tested:
+def _tested(spec: PipelineSpec, case: TestCase, spark: "SparkSession", *, drops: bool) -> Tested:
     from ottla.pipelines.compiler.plan import compile_pipeline
+    from ottla.pipelines.runner.row_search import ADVICE
 
     found: list[str] = []
+    dropped: list[Drop] = []
     try:
         session = spark.newSession()
-        compiled = compile_pipeline(
-            spec, session, lambda source: given(spec, source, case.given.get(source.name, ()), session)
-        )
-        for name, rows in case.expect.items():
-            found += differences(name, rows, _rows_of(compiled, name, rows))
-        if case.dead_letters is not None:
-            found += differences("dead letters", case.dead_letters, _refused(compiled))
+
+        def read(source: Source) -> "DataFrame":
+            return given(spec, source, case.given.get(source.name, ()), session)
+
+        compiled = compile_pipeline(spec, session, read)
+        try:
+            found, dropped = _outcome(spec, case, compiled, [], drops=drops)
+        except Exception as error:
+            if failure_of(_said(error)).verdict is not Verdict.ROW:
+                raise
+            failing = _failing(spec, case, spark.newSession())
+            if not failing:
+                raise
+            if spec.dead_letters is None:
+                step, one = failing[0]
+                advice = f"name a topic for such records in [dead_letters], or {ADVICE}"
+                return Tested(case.name, (f"failed: step {step}: {one.reason}: {advice}",))
+            compiled = compile_pipeline(spec, session, read, left_out=[each.place for _, each in failing])
+            found, dropped = _outcome(spec, case, compiled, failing, drops=drops)
     except Exception as error:
-        found.append(f"failed: {reason_of(f'{type(error).__name__}: {error}')}")
-    return Tested(case.name, tuple(found))
+        found.append(f"failed: {reason_of(_said(error))}")
+    return Tested(case.name, tuple(found), tuple(dropped))
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _outcome(
+    spec: PipelineSpec, case: TestCase, compiled: "Compiled", failing: "Sequence[Failing]", *, drops: bool
+) -> "tuple[list[str], list[Drop]]":
+    """The differences, and what production would drop."""
+    from ottla.pipelines.compiler.expected_drops import expected_drops
+
+    found: list[str] = []
+    for name, rows in case.expect.items():
+        found += differences(name, rows, _rows_of(compiled, name, rows))
+    if case.dead_letters is not None:
+        letters = [_letter(spec, case, step, each) for step, each in failing]
+        found += differences("dead letters", case.dead_letters, [*letters, *_refused(compiled)])
+    if not drops:
+        return found, []
+    return found, [*_set_aside(failing), *expected_drops(compiled, sinks=True)]
+
+
+def _failing(spec: PipelineSpec, case: TestCase, spark: "SparkSession") -> "list[Failing]":
+    """The records that an expression fails for in what some sink needs, each once, with the step."""
+    from ottla.pipelines.runner.row_search import RowSearch
+    from ottla.pipelines.spec.lineage import through
+
+    found: dict[Place, Failing] = {}
+    for sink in spec.sinks:
+        needed = through(spec, sink.name)
+        streams = [each for each in spec.sources.values() if each.name in needed and not each.table]
+        records = {each.name: given(spec, each, case.given.get(each.name, ()), spark).persist() for each in streams}
+        search = RowSearch(
+            spark, spec, sink, records, lambda source: given(spec, source, case.given.get(source.name, ()), spark)
+        )
+        try:
+            rest = search.run(suspect=True)
+        finally:
+            for rows in records.values():
+                rows.unpersist()
+        if rest is not None:
+            return []
+        for step, each in search.found:
+            found.setdefault(each.place, (step, each))
+    return [*found.values()]
+
+
+def _letter(spec: PipelineSpec, case: TestCase, step: str, each: "Raising") -> Values:
+    """The dead letter of a record that an expression fails for."""
+    for source in spec.sources.values():
+        topic = source.topics[0] if source.topics else source.name
+        for number, row in enumerate(case.given.get(source.name, ())):
+            key, value, *place = _record(source, row, topic, number)[:5]
+            if tuple(place) == each.place:
+                columns = {} if isinstance(row, str) else row
+                return {"topic": each.topic, "key": key, "value": value, **columns, "step": step, "reason": each.reason}
+    raise AssertionError(f"no row is the record {each.place}")
+
+
+def _set_aside(failing: "Sequence[Failing]") -> "list[Drop]":
+    from ottla.pipelines.compiler.expected_drops import LETTER, Drop
+    from ottla.pipelines.runner.row_search import RAISED
+
+    counted = Counter((step, f"{LETTER}: {RAISED}: {each.reason}") for step, each in failing)
+    return [Drop(step, reason, rows) for (step, reason), rows in counted.items()]
 
 
 def given(spec: PipelineSpec, source: Source, rows: Sequence[Row], spark: "SparkSession") -> "DataFrame":
@@ -65,10 +158,36 @@ def given(spec: PipelineSpec, source: Source, rows: Sequence[Row], spark: "Spark
 
     topic = source.topics[0] if source.topics else source.name
     records = [_record(source, row, topic, number) for number, row in enumerate(rows)]
+    if source.is_strict_json:
+        made = _decoded(spec, source, records, spark)
+        return newest_by_key(made) if source.table else made
     made = spark.createDataFrame(records, RECORD_SCHEMA)
     if source.format in ("avro", "protobuf"):
         made = _with_data(spec, source, made)
     return newest_by_key(made) if source.table else made
+
+
+def _decoded(
+    spec: PipelineSpec, source: Source, records: Sequence[tuple[Any, ...]], spark: "SparkSession"
+) -> "DataFrame":
+    """The records with what the data source decodes of them, and by the same decoder."""
+    import pyarrow as pa
+
+    from ottla.pipelines.compiler.sources import reading_options
+    from pyspark_ottla.options import Options
+    from pyspark_ottla.read_options import READ_OPTIONS
+    from pyspark_ottla.record_columns import arrow_schema, decoded_arrow_schema
+    from pyspark_ottla.value_format import value_format_of
+
+    value_format = value_format_of(Options(reading_options(spec, source, ""), READ_OPTIONS))
+    assert value_format is not None
+    plain = arrow_schema(include_headers=True)
+    columns = zip(*records, strict=True) if records else [[] for _ in plain]
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(list(column), field.type) for column, field in zip(columns, plain, strict=True)], schema=plain
+    )
+    schema = decoded_arrow_schema(value_format, include_headers=True)
+    return spark.createDataFrame(pa.Table.from_batches([value_format.adder(schema).add(batch)], schema))
 
 
 def _with_data(spec: PipelineSpec, source: Source, records: "DataFrame") -> "DataFrame":
@@ -115,24 +234,31 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def _rows_of(compiled: "Compiled", name: str, expected: Sequence[Row]) -> list[Values]:
-    """The rows of a step; of a sink those of its input, or its records where key or value are asked for."""
+    """The rows of a step; of a sink those that it takes, or its records where key or value are asked for."""
     from ottla.pipelines.compiler.records import record, visible
+    from ottla.pipelines.compiler.sources import REASON
 
     sink = next((each for each in compiled.spec.sinks if each.name == name), None)
     if name in compiled.rows or sink is None:
         return _collect(visible(compiled.rows[name]))
-    rows = visible(compiled.rows[sink.input])
+    taken = compiled.judged(sink).where(f"{REASON} is null").drop(REASON)
+    rows = visible(taken)
     asked = {column for row in expected if not isinstance(row, str) for column in row}
     if isinstance(sink, TopicSink) and asked - set(rows.columns):
-        written = record(sink, compiled.rows[sink.input])
+        written = record(sink, taken)
         return _collect(written.selectExpr("topic", "cast(key as string)", "cast(value as string)", "timestamp"))
     return _collect(rows)
 
 
 def _refused(compiled: "Compiled") -> list[Values]:
-    """All rows that are set aside: `step`, `reason`, the record's `key` and `value` as text, and the row's columns."""
+    """All rows that sources, steps and sinks set aside: `step`, `reason`, the record's `key` and `value` as text, and
+    the row's columns.
+    """
+    from ottla.pipelines.compiler.sources import REASON
+
     found: list[Values] = []
-    for step, refused in compiled.refused.items():
+    of_sinks = {each.name: compiled.judged(each).where(f"{REASON} is not null") for each in compiled.spec.sinks}
+    for step, refused in {**compiled.refused, **of_sinks}.items():
         for row in _collect(refused):
             values = dict(row)
             record = values.pop("_record", None) or {}

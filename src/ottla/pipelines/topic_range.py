@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncIterator, Mapping
 
-from ottla.client.consumer import Consumer
-from ottla.client.consumer_record import ConsumerRecord
-from ottla.client.offsets import OffsetAt
+from ottla.client.consuming.consumer import Consumer
+from ottla.client.consuming.consumer_record import ConsumerRecord
+from ottla.client.consuming.offsets import OffsetAt
 from ottla.model.topic_partition import TopicPartition
 
 POLL_RECORDS = 1_000
@@ -31,8 +31,8 @@ async def read_range(
 ) -> AsyncIterator[list[ConsumerRecord]]:
     """The records from `starts` up to `ends`, up to `records_max` at a time, in order within each partition.
 
-    The consumer is one without a group; what it was assigned before is given up. It ends when all ends are reached,
-    which needs no record there: a log may end with what no consumer sees. Raises ClientError.
+    The consumer has no group; its earlier assignment is replaced. The read ends when all ends are reached. The last
+    offset need not have a record: a log may end with markers that no consumer sees. Raises ClientError.
     """
     open_ends = {place: end for place, end in ends.items() if starts[place] < end}
     consumer.assign(open_ends)

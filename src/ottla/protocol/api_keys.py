@@ -7,11 +7,13 @@ import importlib
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from types import MappingProxyType
-from typing import cast
+from typing import Final, cast
 
 from msgspec import Struct
 
 from ottla.protocol.message import ApiMessage
+
+FIRST_EXTENSION: Final = 31_000
 
 
 class ApiKey(IntEnum):
@@ -91,9 +93,20 @@ class ApiKey(IntEnum):
     REMOVE_RAFT_VOTER = 81
     STREAMS_GROUP_HEARTBEAT = 88
     STREAMS_GROUP_DESCRIBE = 89
+    INITIALIZE_SHARE_GROUP_STATE = 83
+    READ_SHARE_GROUP_STATE = 84
+    WRITE_SHARE_GROUP_STATE = 85
+    DELETE_SHARE_GROUP_STATE = 86
+    READ_SHARE_GROUP_STATE_SUMMARY = 87
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    DESCRIBE_DELIVERIES = 31_000
+
+    @property
+    def is_extension(self) -> bool:
+        """Whether the API is Ottla's own, with a number that Kafka does not use."""
+        return self >= FIRST_EXTENSION
 
 
 class Api(Struct, frozen=True):
@@ -209,11 +222,17 @@ APIS = _by_key(
         Api(ApiKey.SHARE_ACKNOWLEDGE, "ShareAcknowledge", 1, 2, 1),
         Api(ApiKey.ADD_RAFT_VOTER, "AddRaftVoter", 0, 1, 0),
         Api(ApiKey.REMOVE_RAFT_VOTER, "RemoveRaftVoter", 0, 0, 0),
+        Api(ApiKey.INITIALIZE_SHARE_GROUP_STATE, "InitializeShareGroupState", 0, 0, 0),
+        Api(ApiKey.READ_SHARE_GROUP_STATE, "ReadShareGroupState", 0, 0, 0),
+        Api(ApiKey.WRITE_SHARE_GROUP_STATE, "WriteShareGroupState", 0, 1, 0),
+        Api(ApiKey.DELETE_SHARE_GROUP_STATE, "DeleteShareGroupState", 0, 0, 0),
+        Api(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, "ReadShareGroupStateSummary", 0, 1, 0),
         Api(ApiKey.STREAMS_GROUP_HEARTBEAT, "StreamsGroupHeartbeat", 0, 0, 0),
         Api(ApiKey.STREAMS_GROUP_DESCRIBE, "StreamsGroupDescribe", 0, 0, 0),
         Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, "DescribeShareGroupOffsets", 0, 1, 0),
         Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, "AlterShareGroupOffsets", 0, 0, 0),
         Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, "DeleteShareGroupOffsets", 0, 0, 0),
+        Api(ApiKey.DESCRIBE_DELIVERIES, "DescribeDeliveries", 0, 0, 0),
     ]
 )
 """Every API by its key."""

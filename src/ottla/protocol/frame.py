@@ -28,6 +28,7 @@ __all__ = [
     "RequestHeader",
     "SingleFetchRequest",
     "SingleProduceRequest",
+    "client_id_of",
     "decode_request",
     "decode_request_header",
     "decode_response",
@@ -36,9 +37,13 @@ __all__ = [
     "encode_request_parts",
     "encode_response",
     "encode_response_parts",
+    "raw_client_id",
 ]
 
 _CORRELATION_ID = struct.Struct(">i")
+_CLIENT_ID_POSITION = 12
+"""Behind the length, the API key, the version and the correlation id."""
+_CLIENT_ID_LENGTH_BYTES = 2
 _NO_TAGGED_FIELDS = b"\0"
 _request_headers = RequestHeaderDecoder(
     {
@@ -62,6 +67,21 @@ there is to it.
 
 Raises MessageError when the bytes are no header. What is malformed behind its header comes as a header.
 """
+
+
+def raw_client_id(data: memoryview, begin: int) -> bytes:
+    """The client id of the request that begins with its 4-byte length at `begin`, as it lies there: its own length, of
+    two bytes, and the name. Of what is no request, any bytes.
+    """
+    start = begin + _CLIENT_ID_POSITION
+    end = start + _CLIENT_ID_LENGTH_BYTES
+    size = int.from_bytes(data[start:end], "big", signed=True)
+    return data[start : end + size if size > 0 else end].tobytes()
+
+
+def client_id_of(raw: bytes) -> str:
+    """The name in what `raw_client_id` gives; empty for none."""
+    return raw[_CLIENT_ID_LENGTH_BYTES:].decode("utf-8", "replace")
 
 
 def encode_request(correlation_id: int, client_id: str | None, message: ApiMessage, version: int) -> bytes:

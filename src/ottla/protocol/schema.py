@@ -173,7 +173,7 @@ class _Reader:
     def _read_message(self, line: str) -> None:
         kind, name, *rest = line.split()
         if kind not in MESSAGE_KINDS:
-            raise ValueError(f"{kind} is no kind of message")
+            raise ValueError(f"{kind} is not a kind of message")
         attributes = dict(zip(rest[::2], rest[1::2], strict=True))
         self._message_versions = versions = _version_range(attributes["versions"], 0)
         flexible = None if attributes["flexible"] == "none" else _version_range(attributes["flexible"], versions.last)

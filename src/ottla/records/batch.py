@@ -26,6 +26,8 @@ HEADER_BYTES: Final = 61
 
 CRC_POSITION: Final = 17
 ATTRIBUTES_POSITION: Final = 21
+CODEC_MASK: Final = 0x07
+"""The bits of the attributes that are the number of the codec."""
 
 NO_TIMESTAMP: Final = -1
 NO_PRODUCER_ID: Final = -1

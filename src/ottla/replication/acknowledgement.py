@@ -13,7 +13,7 @@ from ottla.replication.batch_refusal import BatchRefusedError
 
 logger = logging.getLogger(__name__)
 
-_NOT_TOLD: Final = "a producer could not be told what became of its records"
+_NOT_TOLD: Final = "could not acknowledge records to a producer"
 
 
 class AppendAck(Struct, frozen=True):

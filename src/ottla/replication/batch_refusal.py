@@ -3,6 +3,7 @@
 from typing import Final
 
 from ottla.model.error_code import ErrorCode
+from ottla.model.error_texts import ERROR_TEXTS
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
 from ottla.native.errors import (
@@ -30,6 +31,8 @@ _ERROR_OF_KERNEL: Final[tuple[tuple[type[KernelError], ErrorCode], ...]] = (
     (TruncatedError, ErrorCode.CORRUPT_MESSAGE),
 )
 
+_WITH_WORDS: Final = frozenset({ErrorCode.INVALID_TIMESTAMP, ErrorCode.MESSAGE_TOO_LARGE})
+"""What the kernel says has not the words that people search for."""
 
 _LIMIT: Final = (
     f", as the topic asks for it; send smaller batches, or raise max.message.bytes, of which {DECOMPRESSED_RATIO_MAX} "
@@ -49,4 +52,5 @@ def refusal_of(name: TopicPartition, error: KernelError) -> BatchRefusedError:
     """The error of the protocol that says what the kernel found in a batch for the partition."""
     code = next((code for kind, code in _ERROR_OF_KERNEL if isinstance(error, kind)), ErrorCode.INVALID_RECORD)
     hint = _LIMIT if isinstance(error, DecompressionLimitError) else ""
-    return BatchRefusedError(code, f"{name}: {error}{hint}", error.record_errors)
+    words = f"{ERROR_TEXTS[code]}: " if code in _WITH_WORDS else ""
+    return BatchRefusedError(code, f"{name}: {words}{error}{hint}", error.record_errors)

@@ -8,12 +8,13 @@ from ottla.model.transaction_marker import TransactionMarker
 from ottla.native import ProduceRun, walk_batches
 from ottla.native.errors import KernelError
 from ottla.replication.acknowledgement import AppendAck, OnAck
-from ottla.replication.batch_opener import WritableBuffer
+from ottla.replication.batch_decompressor import WritableBuffer
 from ottla.replication.batch_refusal import refusal_of
 from ottla.replication.in_sync_replicas import follower_high_watermark
 from ottla.replication.transaction_verification import Verification
 from ottla.runtime.clock import Clock
 from ottla.storage.append_origin import AppendOrigin
+from ottla.storage.append_run import LeaderRun
 from ottla.storage.batch_runs import runs_of
 from ottla.storage.log import Log
 from ottla.storage.log_append_info import LogAppendInfo
@@ -81,7 +82,7 @@ class Follower:
 
     def _refuse(self, on_ack: OnAck) -> None:
         name = self._partition.topic_partition
-        on_ack(AppendAck(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {name}"))
+        on_ack(AppendAck(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker is not the leader of {name}"))
 
     def append_from_leader(self, records: memoryview, leader_high_watermark: int) -> None:
         """Append the whole batches at the start of `records`, which the leader has at the same offsets.
@@ -98,8 +99,7 @@ class Follower:
         for run in runs_of(batches):
             start, end = run[0].position, run[-1].position + run[-1].size
             partition.log.append(
-                records[start:end],
-                run,
+                LeaderRun(records[start:end], run),
                 leader_epoch=run[0].leader_epoch,
                 now_ms=now_ms,
                 origin=AppendOrigin.REPLICATION,

@@ -57,13 +57,13 @@ class GatheredProposals:
             logger.debug("the controller was not reached: %s", error)
             answers = [IsrAnswer(ErrorCode.NETWORK_EXCEPTION)] * len(gathered)
         except Exception:
-            logger.exception("the controller could not be asked for in-sync replicas")
+            logger.exception("could not send ISR changes to the controller")
             answers = [IsrAnswer(ErrorCode.UNKNOWN_SERVER_ERROR)] * len(gathered)
         for (_, on_answer), answer in zip(gathered, answers, strict=True):
             try:
                 on_answer(answer)
             except Exception:
-                logger.exception("a leader could not act on what the controller answered")
+                logger.exception("a leader failed on the controller's response")
 
 
 def _answer(outcome: Outcome[PartitionState]) -> IsrAnswer:

@@ -15,7 +15,7 @@ otherwise the leader alone would commit everything at once, and no follower woul
 that has much to fetch yet does not: nobody waits for a broker that was just started.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -74,6 +74,10 @@ class FollowerState(Struct):
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_max_ms: int) -> bool:
         """Whether it has everything, or had it not longer than `lag_max_ms` ago (`replica.lag.time.max.ms`)."""
         return self.end_offset >= leader_end_offset or now_ms - self.caught_up_ms <= lag_max_ms
+
+    def is_silent(self, leader_end_offset: int, now_ms: int, silent_ms: int) -> bool:
+        """Whether it lacks something, and has not fetched for `silent_ms`."""
+        return self.end_offset < leader_end_offset and now_ms - max(self.fetched_ms, self.caught_up_ms) >= silent_ms
 
 
 class InSyncReplicas:
@@ -194,10 +198,10 @@ class InSyncReplicas:
             if state.end_offset < reached:
                 reached = state.end_offset
         if reached > before and len(self.needed) < len(self.followers):
-            reached = min(reached, self._held_back(end_offset, now_ms))
+            reached = min(reached, self._pending_requests(end_offset, now_ms))
         return max(reached, before)
 
-    def _held_back(self, end_offset: int, now_ms: int) -> int:
+    def _pending_requests(self, end_offset: int, now_ms: int) -> int:
         """Where those are who keep up and may join; the end when there are none."""
         return min(
             (
@@ -233,6 +237,19 @@ class InSyncReplicas:
         if state is None or state.end_offset < max(high_watermark, self.epoch_start_offset):
             return None
         return (*self.committed, broker_id) if self.is_eligible(broker_id) else None
+
+    def silent(self, leader_end_offset: int, now_ms: int, silent_ms: int) -> Iterator[int]:
+        """The members of the ISR that are behind and have not fetched for `silent_ms`."""
+        for broker_id in self.committed:
+            state = self.followers.get(broker_id)
+            if state is not None and state.is_silent(leader_end_offset, now_ms, silent_ms):
+                yield broker_id
+
+    def lost(self, broker_ids: Iterable[int]) -> None:
+        """These cannot be reached: they count as behind, and hold nothing back, until they fetch again."""
+        for broker_id in broker_ids:
+            state = self.followers[broker_id]
+            state.caught_up_ms, state.keeps_up = _LONG_AGO_MS, False
 
     def without_lagging(self, leader_end_offset: int, now_ms: int) -> tuple[int, ...] | None:
         """The ISR without those who did not keep up; None when all did, or a proposal is on its way."""

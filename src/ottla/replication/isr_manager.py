@@ -22,12 +22,14 @@ from ottla.replication.alter_partitions import AlterPartitions, IsrAnswer
 from ottla.replication.in_sync_replicas import REPEATED, UNKNOWN_BROKER_EPOCH, WITHDRAWN, fate_of
 from ottla.replication.leader import Leader
 from ottla.replication.replicated_leader import ReplicatedLeader
+from ottla.replication.silent_followers import Reaches, SilentFollowers
 
 if TYPE_CHECKING:
-    from ottla.replication.batch_opener import BatchOpener
+    from ottla.replication.batch_decompressor import BatchDecompressor
     from ottla.replication.partition import Partition
     from ottla.runtime.clock import Clock
     from ottla.runtime.purgatory import Purgatory
+    from ottla.runtime.tasks import Tasks
     from ottla.runtime.timer import Timer
     from ottla.runtime.timing_wheel import TimerTask
 
@@ -58,17 +60,24 @@ class IsrManager:
         *,
         clock: "Clock",
         timer: "Timer",
-        opener: "BatchOpener",
+        opener: "BatchDecompressor",
         fetch_purgatory: "Purgatory",
         lag_max_ms: int,
+        tasks: "Tasks",
+        reaches: Reaches,
+        silence_max_ms: int,
     ) -> None:
-        """`lag_max_ms` is `replica.lag.time.max.ms`."""
+        """`lag_max_ms` is `replica.lag.time.max.ms`; `silence_max_ms` is `broker.session.timeout.ms`, after which a
+        follower that `reaches` does not find leaves the ISR.
+        """
         self.broker_id = broker_id
         self.clock = clock
         self.opener = opener
         self.lag_max_ms = lag_max_ms
         self.live_brokers: dict[int, int] = {}
         """Broker epochs of the brokers that are neither fenced nor shutting down."""
+        self._silent = SilentFollowers(broker_id, self.live_brokers, reaches, tasks, silence_max_ms=silence_max_ms)
+        self._check_ms = max(min(lag_max_ms // CHECKS_PER_LAG, self._silent.silent_ms // 2), 1)
         self._alter_partitions = alter_partitions
         self._timer = timer
         self._fetch_purgatory = fetch_purgatory
@@ -82,7 +91,7 @@ class IsrManager:
 
     def start(self) -> None:
         """Look for lagging replicas from now on."""
-        self._check = self._timer.schedule(max(self.lag_max_ms // CHECKS_PER_LAG, 1), self._look)
+        self._check = self._timer.schedule(self._check_ms, self._look)
 
     def close(self) -> None:
         """Propose nothing any more."""
@@ -109,7 +118,7 @@ class IsrManager:
         self.live_brokers.update(live_brokers)
         for leader in self._current():
             leader.advance()
-            leader.let_join()
+            leader.maybe_expand_isr()
 
     def tell_followers(self, partition: "Partition") -> None:
         """There is more to fetch from a partition, or it is not to be fetched from here any more."""
@@ -118,7 +127,7 @@ class IsrManager:
     def propose(self, leader: ReplicatedLeader, isr: tuple[int, ...], reason: str) -> None:
         """Ask the controller for `isr`; the leader has no other proposal on its way."""
         in_sync, partition = leader.in_sync, leader.partition
-        self._tell(f"{leader.name}: ISR {_listed(in_sync.committed)} is to become {_listed(isr)}: {reason}")
+        self._tell(f"{leader.name}: ISR change from {_listed(in_sync.committed)} to {_listed(isr)} proposed: {reason}")
         members = in_sync.propose(isr)
         proposal = PartitionProposal(
             partition.topic_id, partition.index, partition.leader_epoch, in_sync.partition_epoch, tuple(members)
@@ -136,7 +145,7 @@ class IsrManager:
         for line in lines[:LINES_MAX]:
             logger.info("%s", line)
         if len(lines) > LINES_MAX:
-            logger.info("and of %d other partitions that this broker leads", len(lines) - LINES_MAX)
+            logger.info("and %d more partitions that this broker leads", len(lines) - LINES_MAX)
 
     def _send(self, leader: ReplicatedLeader, proposal: PartitionProposal, unanswered: int) -> None:
         self._alter_partitions.propose(proposal, lambda answer: self._answered(leader, proposal, unanswered, answer))
@@ -158,10 +167,10 @@ class IsrManager:
                 unanswered += 1
             self._timer.schedule(RETRY_MS, lambda: self._send_again(leader, proposal, unanswered))
         elif fate is WITHDRAWN:
-            logger.info("%s: the controller refused the ISR: %s", leader.name, answer.error.name)
+            logger.info("%s: the controller refused the ISR change: %s", leader.name, answer.error.name)
             leader.next_proposal_ms = self.clock.monotonic_ms() + RETRY_MS
             leader.in_sync.withdraw()
-            self._timer.schedule(RETRY_MS, leader.let_join)
+            self._timer.schedule(RETRY_MS, leader.maybe_expand_isr)
             leader.advance()
 
     def _send_again(self, leader: ReplicatedLeader, proposal: PartitionProposal, unanswered: int) -> None:
@@ -176,15 +185,22 @@ class IsrManager:
             logger.debug("%s: ISR is %s", leader.name, _listed(answer.isr))
             partition.isr_size = len(answer.isr)
             leader.advance()
-            leader.let_join()
+            leader.maybe_expand_isr()
 
     def _look(self) -> None:
-        self._check = self._timer.schedule(max(self.lag_max_ms // CHECKS_PER_LAG, 1), self._look)
-        now_ms = self.clock.monotonic_ms()
+        self._check = self._timer.schedule(self._check_ms, self._look)
+        now_ms, silent = self.clock.monotonic_ms(), set[int]()
         for leader in self._current():
             leader.shrink(now_ms)
             leader.advance()
-            leader.let_join()
+            leader.maybe_expand_isr()
+            silent.update(leader.silent(now_ms, self._silent.silent_ms))
+        self._silent.ask(frozenset(silent), self._cut_off)
+
+    def _cut_off(self, broker_ids: frozenset[int]) -> None:
+        now_ms = self.clock.monotonic_ms()
+        for leader in self._current():
+            leader.drop(broker_ids, now_ms, self._silent.silent_ms)
 
     def _current(self) -> list[ReplicatedLeader]:
         """The leaders that still are; the others are forgotten."""

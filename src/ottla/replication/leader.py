@@ -18,12 +18,13 @@ from ottla.native import BatchInfo, ProduceRun, validate_batches
 from ottla.native.errors import KernelError
 from ottla.records.control import ControlRecordType, EndTransactionMarker
 from ottla.replication.acknowledgement import AckQueue, AppendAck, OnAck
-from ottla.replication.batch_opener import AppendQueue, BatchOpener, WaitingAppend, WritableBuffer
+from ottla.replication.batch_decompressor import AppendQueue, BatchDecompressor, WaitingAppend, WritableBuffer
 from ottla.replication.batch_refusal import refusal_of
 from ottla.replication.held_appends import HeldAppend
 from ottla.replication.transaction_verification import NO_VERIFICATIONS, Verification
 from ottla.runtime.clock import Clock
 from ottla.storage.append_origin import AppendOrigin
+from ottla.storage.append_run import BatchRun, Run
 from ottla.storage.log import Log
 from ottla.storage.log_append_info import LogAppendInfo
 
@@ -47,7 +48,7 @@ class Leader:
     is_replicated = False
     """Whether other brokers have replicas: they fetch what is written, so it is reported as soon as it is."""
 
-    def __init__(self, partition: "Partition", clock: Clock, opener: BatchOpener) -> None:
+    def __init__(self, partition: "Partition", clock: Clock, opener: BatchDecompressor) -> None:
         self._partition = partition
         self._clock = clock
         self._opener = opener
@@ -84,7 +85,7 @@ class Leader:
         `on_ack` is called exactly once: with acks=1 when the records are written, with acks=-1 when they are committed,
         with acks=0 at once, and at once with an error when they are refused. `records` must stay untouched until
         `on_buffer_free`, which is called exactly once in every case. A batch that has to be opened first, and whatever
-        comes while it is, waits its turn (`ottla.replication.batch_opener`).
+        comes while it is, waits its turn (`ottla.replication.batch_decompressor`).
 
         `guard` comes with transactional records of a client: they are appended when their transaction is open, or may
         begin because of it (`ottla.replication.transaction_verification`). A coordinator without one vouches for them.
@@ -116,31 +117,16 @@ class Leader:
         first, and never before this returns; `on_buffer_free` when their records are no longer needed. False: nothing
         has happened, and each is to be appended by itself.
         """
-        partition, acks = self._partition, run.acks
-        if not self._takes_runs(acks):
+        if not self._takes_runs:
             return False
         now_ms = self._clock.now_ms()
-        run.check(partition.log.config.topic_rules, now_ms)
+        run.check(self._partition.log.config.topic_rules, now_ms)
         if not len(run):
             return False
-        leader_ack = _LeaderAck(on_ack) if acks == ACKS_LEADER else None
-        info = partition.log.append_run(
-            run,
-            leader_epoch=partition.leader_epoch,
-            now_ms=now_ms,
-            on_free=on_buffer_free,
-            on_stage=None if leader_ack is None else leader_ack.on_stage,
-            sync=partition.flush_before_ack,
-            report_written=acks != ACKS_ALL or self.is_replicated,
-        )
-        if info is None:
+        try:
+            return self._append_to_log(run, run.acks, on_ack, on_buffer_free, now_ms, is_plain=True)
+        except ApiError:
             return False
-        ack = AppendAck(_NONE, None, info.first_offset, info.log_append_time_ms, info.log_start_offset)
-        if leader_ack is None:
-            self._ack_queue.add(info.last_offset + 1, ack, on_ack)
-        else:
-            leader_ack.ack = ack
-        return True
 
     def write_run(self, run: ProduceRun) -> LogAppendInfo | None:
         """`append_run` of all that is in `run`, over when this returns: written, and committed by that.
@@ -154,26 +140,38 @@ class Leader:
             self.is_replicated
             or partition.flush_before_ack
             or partition.high_watermark != log.log_end_offset
-            or not self._takes_runs(run.acks)
+            or not self._takes_runs
         ):
             return None
         now_ms = self._clock.now_ms()
         if not run.check(log.config.topic_rules, now_ms):
             return None
-        info = log.append_run(run, leader_epoch=partition.leader_epoch, now_ms=now_ms, at_once=True)
+        try:
+            self._require_open(run.acks)
+            info = log.append(
+                run, leader_epoch=partition.leader_epoch, now_ms=now_ms, sync=False, is_plain=True, at_once=True
+            )
+        except ApiError:
+            return None
         if info is not None:
             self._commit_up_to(info.last_offset + 1)
         return info
 
-    def _takes_runs(self, acks: int) -> bool:
-        """Whether nothing keeps batches from the log but what the log says of them."""
-        partition, queue = self._partition, self._append_queue
-        return (
-            partition.held is None
-            and partition.is_leader
-            and (queue is None or not queue.waiting)
-            and (acks != ACKS_ALL or partition.isr_size >= partition.min_insync_replicas)
-        )
+    @property
+    def _takes_runs(self) -> bool:
+        """Whether nothing waits that appends have to wait behind."""
+        queue = self._append_queue
+        return self._partition.held is None and (queue is None or not queue.waiting)
+
+    def _require_open(self, acks: int) -> None:
+        """Who may append now. Raises ApiError NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS."""
+        partition = self._partition
+        if not partition.is_leader:
+            raise ApiError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker is not the leader of {partition.topic_partition}"
+            )
+        if acks == ACKS_ALL and partition.isr_size < partition.min_insync_replicas:
+            self._require_insync_replicas()
 
     def append_marker(self, marker: TransactionMarker, on_ack: OnAck) -> None:
         """See `Partition.append_marker`. It does not wait for batches that are opened: its transaction is over."""
@@ -207,35 +205,62 @@ class Leader:
             )
             partition.held.add(HeldAppend(again, on_ack, on_buffer_free))
             return
+        run = BatchRun(records if type(records) is memoryview else memoryview(records), batches)
         try:
-            if not partition.is_leader:
-                raise ApiError(
-                    ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {partition.topic_partition}"
-                )
-            if acks == ACKS_ALL and partition.isr_size < partition.min_insync_replicas:
-                self._require_insync_replicas()
-            if guard is not None or (origin is _CLIENT and batches[0].is_transactional):
-                partition.verifications.require(batches[0], guard, partition.log.producers)
-            leader_ack = _LeaderAck(on_ack) if acks == ACKS_LEADER else None
-            info = partition.log.append(
-                records if type(records) is memoryview else memoryview(records),
-                batches,
-                leader_epoch=partition.leader_epoch,
-                now_ms=self._clock.now_ms() if now_ms is None else now_ms,
+            self._append_to_log(
+                run,
+                acks,
+                on_ack,
+                on_buffer_free,
+                self._clock.now_ms() if now_ms is None else now_ms,
                 origin=origin,
-                on_free=on_buffer_free,
-                on_stage=None if leader_ack is None else leader_ack.on_stage,
-                sync=partition.flush_before_ack,
-                report_written=acks != ACKS_ALL or self.is_replicated,
+                guard=guard,
                 transaction_version=transaction_version,
             )
         except ApiError as error:
             if on_buffer_free is not None:
                 on_buffer_free()
             on_ack(AppendAck.refused(error))
-            return
+
+    def _append_to_log(
+        self,
+        run: Run,
+        acks: int,
+        on_ack: OnAck,
+        on_buffer_free: Callable[[], None] | None,
+        now_ms: int,
+        *,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: Verification | None = None,
+        transaction_version: int = 0,
+        is_plain: bool = False,
+    ) -> bool:
+        """Append a run that is checked and has its turn; `on_ack` is told of it as `append` says.
+
+        False, and nothing has happened, where it is to be plain and is not (`Log.append`). Raises ApiError when it is
+        refused; nobody is told then.
+        """
+        partition = self._partition
+        self._require_open(acks)
+        if guard is not None or (not is_plain and origin is _CLIENT and run.batches[0].is_transactional):
+            partition.verifications.require(run.batches[0], guard, partition.log.producers)
+        leader_ack = _LeaderAck(on_ack) if acks == ACKS_LEADER else None
+        info = partition.log.append(
+            run,
+            leader_epoch=partition.leader_epoch,
+            now_ms=now_ms,
+            origin=origin,
+            on_free=on_buffer_free,
+            on_stage=None if leader_ack is None else leader_ack.on_stage,
+            sync=partition.flush_before_ack,
+            report_written=acks != ACKS_ALL or self.is_replicated,
+            transaction_version=transaction_version,
+            is_plain=is_plain,
+        )
+        if info is None:
+            return False
         if partition.verifications is not NO_VERIFICATIONS:
-            self._forget_verifications(batches, transaction_version)
+            self._forget_verifications(run.batches, transaction_version)
         ack = AppendAck(_NONE, None, info.first_offset, info.log_append_time_ms, info.log_start_offset)
         if info.duplicate and on_buffer_free is not None:
             on_buffer_free()
@@ -249,6 +274,7 @@ class Leader:
             on_ack(ack)
         else:
             leader_ack.ack = ack
+        return True
 
     def _forget_verifications(self, batches: Sequence[BatchInfo], transaction_version: int) -> None:
         """Transactions of these batches have begun here, or ended."""
@@ -266,8 +292,9 @@ class Leader:
         if partition.is_short_of_replicas:
             raise ApiError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{partition.topic_partition} has {partition.isr_size} in-sync replicas of {partition.replica_count}, "
-                f"min.insync.replicas asks for {partition.min_insync_replicas}",
+                f"{partition.topic_partition} has fewer in-sync replicas than required: the size of the ISR, "
+                f"{partition.isr_size} of {partition.replica_count}, is insufficient for min.insync.replicas="
+                f"{partition.min_insync_replicas}",
             )
 
     @property
@@ -325,4 +352,4 @@ class _LeaderAck(Struct, eq=False):
         try:
             self.on_ack(ack)
         except Exception:
-            logger.exception("a producer could not be told what became of its records")
+            logger.exception("could not acknowledge records to a producer")

@@ -17,7 +17,6 @@ may take back.
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import UUID
@@ -27,7 +26,7 @@ from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
 from ottla.model.transaction_marker import TransactionMarker
 from ottla.replication.acknowledgement import OnAck
-from ottla.replication.batch_opener import BatchOpener, WritableBuffer
+from ottla.replication.batch_decompressor import BatchDecompressor, WritableBuffer
 from ottla.replication.held_appends import HeldAppends
 from ottla.replication.leader import ACKS_ALL, ACKS_LEADER, ACKS_NONE, Leader
 from ottla.replication.transaction_verification import (
@@ -106,7 +105,7 @@ class Partition:
         leader_epoch: int,
         clock: Clock,
         tasks: Tasks,
-        opener: BatchOpener,
+        opener: BatchDecompressor,
         flush_before_ack: bool,
         high_watermark: int | None = None,
     ) -> None:
@@ -213,7 +212,7 @@ class Partition:
                 ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.topic_partition} is only at epoch {self.leader_epoch}"
             )
         if not self.is_leader and not (from_followers and self.leader_id >= 0):
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.topic_partition}")
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker is not the leader of {self.topic_partition}")
 
     def append(
         self,
@@ -309,7 +308,7 @@ class Partition:
         At least one whole batch, however large, when there is one; the last may be cut off. Raises as `read` does.
         """
         result = self.read(offset, max_bytes, max_offset=self.high_watermark, min_one_batch=True)
-        return await self._tasks.in_thread(_bytes_of, result)
+        return await self._tasks.in_thread(result.read)
 
     def delete_records_before(self, offset: int) -> int:
         """Move the log start up to `offset`, -1 for the high watermark; returns where it is now, in memory only.
@@ -407,9 +406,4 @@ class Partition:
             try:
                 on_change(self)
             except Exception:
-                logger.exception("a reader of %s failed to hear of a change", self.topic_partition)
-
-
-def _bytes_of(result: LogReadResult) -> bytes:
-    """What the slices hold. BLOCKING."""
-    return b"".join(os.pread(piece.fd, piece.size, piece.position) for piece in result.slices)
+                logger.exception("a listener of %s failed on a change", self.topic_partition)

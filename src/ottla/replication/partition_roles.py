@@ -19,6 +19,7 @@ from ottla.replication.replicated_leader import ReplicatedLeader
 
 if TYPE_CHECKING:
     from ottla.replication.partition import Partition
+    from ottla.storage.log import Log
 
 logger: Final = logging.getLogger(__name__)
 
@@ -70,6 +71,27 @@ class PartitionRoles:
             partition.become_follower(image.leader_epoch)
             if image.leader != NO_LEADER:
                 self._fetchers.follow(partition, image.leader)
+
+    def stand_down(self, partition: "Partition") -> bool:
+        """Lead a replicated partition no more: others have been elected, and the image that says so has not come.
+
+        Whoever waits is answered NOT_LEADER_OR_FOLLOWER, and looks for the leader elsewhere. The next image counts,
+        also the one that is known, if this broker turns out to lead all the same.
+        """
+        if not (partition.is_leader and partition.role.is_replicated):
+            return False
+        partition.become_follower(partition.leader_epoch)
+        partition.leader_id = NO_LEADER
+        partition.partition_epoch -= 1
+        return True
+
+    def high_watermark_at_first(self, log: "Log") -> int | None:
+        """All that is there is committed; who leads is said with the role."""
+        return log.log_end_offset
+
+    def committed_end(self, partition: "Partition") -> int:
+        """The high watermark that leader and follower keep."""
+        return partition.high_watermark
 
     async def leave(self, partition: "Partition") -> None:
         """Fetch no more for a partition, and return when nobody cuts its log; it may be removed then."""

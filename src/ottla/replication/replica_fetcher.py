@@ -30,6 +30,7 @@ from ottla.replication.replica_fetch_session import PartitionId, ReplicaFetchSes
 from ottla.replication.replication_quota import ReplicationQuota
 from ottla.replication.truncation import EpochEnd, truncation_offset
 from ottla.runtime.log_throttle import LogThrottle
+from ottla.runtime.outage_log import OutageLog
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 from ottla.storage.log import Log
@@ -113,8 +114,11 @@ class ReplicaFetcher:
         timer: Timer,
         tasks: Tasks,
         throttled: LogThrottle,
+        outage: OutageLog,
     ) -> None:
-        """`replica` is this broker in its present incarnation, `quota` what it may fetch of throttled partitions."""
+        """`replica` is this broker in its present incarnation, `quota` what it may fetch of throttled partitions,
+        `outage` tells of a leader that does not answer.
+        """
         self.leader_id = leader_id
         self.number = number
         self._fetch_from = fetch_from
@@ -125,6 +129,7 @@ class ReplicaFetcher:
         self._timer = timer
         self._tasks = tasks
         self._throttled = throttled
+        self._outage = outage
         self._session = ReplicaFetchSession()
         self._told_replica = ReplicaState()
         self._followed: dict[PartitionId, _Followed] = {}
@@ -162,7 +167,7 @@ class ReplicaFetcher:
                     await self._take(answer)
             except Exception:
                 # Whatever it was: nobody else would fetch these partitions again.
-                logger.exception("fetching from broker %d failed; it is tried again", self.leader_id)
+                logger.exception("fetching from broker %d failed, retrying", self.leader_id)
                 self._session.lost()
                 self._failures += 1
                 await self._timer.sleep(self._backoff_ms(self._failures))
@@ -244,16 +249,17 @@ class ReplicaFetcher:
         try:
             answer = await self._fetch_from(self.leader_id, self.number, request, limits.timeout_ms)
         except ClientError as error:
-            self._throttled.warning("nothing is fetched from broker %d, for now: %s", self.leader_id, error)
+            self._outage.failed("cannot fetch from broker %d, retrying: %s", self.leader_id, error)
             answer = None
         if answer is not None and not answer.error_code:
             self._failures = 0
+            self._outage.over("fetching from broker %d again", self.leader_id)
             self._session.answered(answer.session_id)
             return answer
         self._session.lost()
         if answer is None or answer.error_code not in _SESSION_ERRORS:
             if answer is not None:
-                self._throttled.warning("broker %d refuses fetches: error %d", self.leader_id, answer.error_code)
+                self._outage.failed("broker %d refuses fetches: error %d", self.leader_id, answer.error_code)
             self._failures += 1
             await self._timer.sleep(self._backoff_ms(self._failures))
         return None
@@ -279,7 +285,7 @@ class ReplicaFetcher:
                 except ApiError as error:
                     self._failed(followed, error.message or error.code.name)
                 except Exception:
-                    logger.exception("%s could not take what its leader has", followed.partition.topic_partition)
+                    logger.exception("%s could not append records of its leader", followed.partition.topic_partition)
                     self._delay(followed)
                 else:
                     if done is not None:
@@ -333,7 +339,7 @@ class ReplicaFetcher:
         log = followed.partition.log
         offset = truncation_offset(log.leader_epochs, log.log_end_offset, diverging)
         logger.info(
-            "%s is cut from offset %d to %d: the log of its leader, broker %d, ends epoch %d at %d; %d were committed",
+            "truncating %s from offset %d to %d: on its leader, broker %d, epoch %d ends at %d; high watermark %d",
             log.topic_partition,
             log.log_end_offset,
             offset,
@@ -344,7 +350,8 @@ class ReplicaFetcher:
         )
         if offset < followed.partition.high_watermark:
             logger.warning(
-                "%s: records that were committed are lost: its leader was elected without them", log.topic_partition
+                "%s: committed records are lost: its leader was elected without them (unclean election)",
+                log.topic_partition,
             )
         keeps_some = offset > log.log_start_offset
         change = self._truncation.truncate if keeps_some else self._truncation.restart
@@ -357,7 +364,7 @@ class ReplicaFetcher:
             self._failed(followed, f"its leader has nothing at offset {log.log_end_offset}, and does not say why")
             return
         logger.info(
-            "%s ends at offset %d and begins anew at %d, where the log of its leader, broker %d, begins",
+            "%s ends at offset %d; restarting it at %d, the log start offset of its leader, broker %d",
             log.topic_partition,
             log.log_end_offset,
             leader_start_offset,
@@ -394,7 +401,7 @@ class ReplicaFetcher:
         except (ApiError, OSError) as error:
             self._failed(followed, f"its log could not be cut: {error}")
         except Exception:
-            logger.exception("%s could not be cut", followed.partition.topic_partition)
+            logger.exception("could not truncate %s", followed.partition.topic_partition)
             self._delay(followed)
         else:
             if self._is_current(followed):
@@ -404,7 +411,7 @@ class ReplicaFetcher:
 
     def _failed(self, followed: _Followed, why: str) -> None:
         name = followed.partition.topic_partition
-        self._throttled.warning("%s does not follow broker %d, for now: %s", name, self.leader_id, why)
+        self._throttled.warning("%s cannot follow broker %d, retrying: %s", name, self.leader_id, why)
         self._delay(followed)
 
     def _delay(self, followed: _Followed) -> None:

@@ -8,6 +8,7 @@ from ottla.replication.partition import Partition
 from ottla.replication.replica_fetcher import FetchFrom, ReplicaFetcher, ReplicaFetchLimits, Truncation
 from ottla.replication.replication_quota import ReplicationQuota
 from ottla.runtime.log_throttle import LogThrottle
+from ottla.runtime.outage_log import OutageLog
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 
@@ -27,6 +28,7 @@ class ReplicaFetchers:
         timer: Timer,
         tasks: Tasks,
         throttled: LogThrottle,
+        outage_log: Callable[[], OutageLog],
     ) -> None:
         """`count` is `num.replica.fetchers`; `replica` says who this broker is, in its present incarnation; `quota` is
         what it may fetch of throttled partitions.
@@ -40,6 +42,7 @@ class ReplicaFetchers:
         self._timer = timer
         self._tasks = tasks
         self._throttled = throttled
+        self._outage_log = outage_log
         self._fetchers: dict[tuple[int, int], tuple[ReplicaFetcher, asyncio.Task[None]]] = {}
         self._by_partition: dict[Partition, tuple[int, int]] = {}
         self._is_closed = False
@@ -64,6 +67,7 @@ class ReplicaFetchers:
                 timer=self._timer,
                 tasks=self._tasks,
                 throttled=self._throttled,
+                outage=self._outage_log(),
             )
             task = self._tasks.spawn(fetcher.run(), f"fetching from broker {leader_id}")
             self._fetchers[key] = fetcher, task

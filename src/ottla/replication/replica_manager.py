@@ -8,6 +8,7 @@ from ottla.metadata.image.image import MetadataImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
+from ottla.model.unknown_topic import no_such_partition, no_such_topic_id
 from ottla.replication.partition import Partition
 
 PartitionKey: TypeAlias = tuple[str | bytes, int]
@@ -96,8 +97,8 @@ class ReplicaManager:
         if topic is not None:
             raise self._missing(topic.name, index, 0 <= index < len(topic.partitions))
         if topic_id in self._partition_counts:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic_id} has no partition {index}")
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id}")
+            raise no_such_partition(str(topic_id), index)
+        raise no_such_topic_id(topic_id)
 
     def _missing(self, topic: str, index: int, is_elsewhere: bool) -> ApiError:
         reason = self.offline.get(TopicPartition(topic, index))
@@ -105,4 +106,4 @@ class ReplicaManager:
             return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} is offline: {reason}")
         if is_elsewhere:
             return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker holds no replica of {topic}-{index}")
-        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"this broker has no partition {topic}-{index}")
+        return no_such_partition(topic, index)

@@ -6,6 +6,7 @@ append --> log --> written: followers fetch it -------> they have it as safe as 
 """
 
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ottla.model.error_code import ErrorCode
@@ -66,7 +67,7 @@ class ReplicatedLeader(Leader):
         if not self.in_sync.adopt(image.replicas, image.isr, image.partition_epoch, self._clock.monotonic_ms()):
             return False
         self.advance()
-        self.let_join()
+        self.maybe_expand_isr()
         return True
 
     @property
@@ -99,11 +100,11 @@ class ReplicatedLeader(Leader):
         )
         if error is ErrorCode.NONE:
             if broker_id not in in_sync.committed:
-                self._let_join(broker_id)
+                self._maybe_expand_isr(broker_id)
             self.advance()
         return error
 
-    def let_join(self) -> None:
+    def maybe_expand_isr(self) -> None:
         """Ask for an ISR with a follower that may join by now: one that has nothing to fetch says nothing new."""
         in_sync = self.in_sync
         if self.is_over:
@@ -111,9 +112,9 @@ class ReplicatedLeader(Leader):
         if in_sync.proposed is None and len(in_sync.committed) < len(in_sync.replicas):
             for broker_id in in_sync.followers:
                 if broker_id not in in_sync.committed and in_sync.proposed is None:
-                    self._let_join(broker_id)
+                    self._maybe_expand_isr(broker_id)
 
-    def _let_join(self, broker_id: int) -> None:
+    def _maybe_expand_isr(self, broker_id: int) -> None:
         """A follower that stays where it is, at the high watermark though that be, would only be in everybody's way."""
         state, now_ms = self.in_sync.followers.get(broker_id), self._clock.monotonic_ms()
         end_offset = self._partition.log.written_end_offset
@@ -123,6 +124,21 @@ class ReplicatedLeader(Leader):
         isr = self.in_sync.with_joining(broker_id, self._partition.high_watermark)
         if isr is not None:
             self._manager.propose(self, isr, f"broker {broker_id} has caught up")
+
+    def silent(self, now_ms: int, silent_ms: int) -> Iterator[int]:
+        """The in-sync replicas that are behind and have not fetched for `silent_ms`."""
+        return self.in_sync.silent(self._partition.log.written_end_offset, now_ms, silent_ms)
+
+    def drop(self, cut_off: frozenset[int], now_ms: int, silent_ms: int) -> None:
+        """Ask for an ISR without those who are silent and cannot be reached."""
+        lost = cut_off.intersection(self.silent(now_ms, silent_ms))
+        if not lost:
+            return
+        self.in_sync.lost(lost)
+        isr = self.in_sync.without_lagging(self._partition.log.written_end_offset, now_ms)
+        if isr is not None and now_ms >= self.next_proposal_ms:
+            names = ", ".join(f"broker {each}" for each in sorted(lost))
+            self._manager.propose(self, isr, f"no answer from {names}, which is behind")
 
     def shrink(self, now_ms: int) -> None:
         """Ask for an ISR without those who do not keep up."""

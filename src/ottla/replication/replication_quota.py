@@ -10,6 +10,8 @@ wait for it. So a partition that has caught up no longer counts the throttle.
 from collections.abc import Iterable
 from typing import Final
 
+from msgspec.structs import replace
+
 from ottla.runtime.clock import Clock
 from ottla.runtime.sampled_rate import SampledRate, Windows
 from ottla.settings.value import LONG_MAX
@@ -27,7 +29,8 @@ class ThrottledReplicas:
         texts = frozenset(items)
         self._all = ALL_REPLICAS in texts
         self._some = frozenset(
-            (int(index), int(broker_id)) for index, broker_id in (text.split(":") for text in texts - {ALL_REPLICAS})
+            (int(index), int(broker_id))
+            for index, broker_id in (text.split(":") for text in texts - {ALL_REPLICAS, ""})
         )
 
     def has(self, index: int, broker_id: int) -> bool:
@@ -38,13 +41,26 @@ class ThrottledReplicas:
 class ReplicationQuota:
     """One of the two rates of a broker, and what was spent of it. Belongs to the event loop."""
 
-    __slots__ = ("_clock", "_spent", "rate")
+    __slots__ = ("_clock", "_rate", "_spent", "_windows")
 
     def __init__(self, clock: Clock, windows: Windows) -> None:
         self._clock = clock
-        self._spent = SampledRate(windows)
-        self.rate = LONG_MAX
-        """Bytes a second; it may change at any time."""
+        # As in Kafka: otherwise ten seconds' worth of copies would go out at once.
+        self._windows = replace(windows, counts_missing=False)
+        self._spent = SampledRate(self._windows)
+        self._rate = LONG_MAX
+
+    @property
+    def rate(self) -> int:
+        """Bytes a second; it may change at any time, and holds from then on, whatever was spent before."""
+        return self._rate
+
+    @rate.setter
+    def rate(self, rate: int) -> None:
+        if rate != self._rate:
+            # A pause between two moves is no credit for the second one.
+            self._spent = SampledRate(self._windows)
+        self._rate = rate
 
     def record(self, size: int) -> None:
         """So many bytes of throttled replicas were given or fetched."""
@@ -56,3 +72,10 @@ class ReplicationQuota:
         if self.rate == LONG_MAX:
             return 0
         return self._spent.excess_ms(max(self.rate, 1), self._clock.monotonic_ms())
+
+    @property
+    def left_bytes(self) -> int:
+        """How much may be given or fetched now within the rate."""
+        if self.rate == LONG_MAX:
+            return LONG_MAX
+        return self._spent.left(max(self.rate, 1), self._clock.monotonic_ms())

@@ -120,7 +120,7 @@ class TransactionVerifications:
         if not (is_good and self.is_current(producer_id, verification)):
             raise ApiError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"producer {producer_id} has no transaction open here: it has ended, or the partition is no part of it",
+                f"producer {producer_id} has no open transaction here: it has ended, or does not include the partition",
             )
         if batch.base_sequence >= 0:
             verification.require_first(batch, producers.find(producer_id))

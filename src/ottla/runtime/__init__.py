@@ -1,1 +1,1 @@
-"""The only doors to time, chance, the disk and tasks. Production and simulation pass different ones."""
+"""The only ways to time, chance, the disk and tasks. Production and simulation pass different ones."""

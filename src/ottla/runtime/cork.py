@@ -27,7 +27,7 @@ class Cork(Protocol):
         """The requests are handed out now: gather."""
         ...
 
-    def hurry(self) -> None:
+    def flush_now(self) -> None:
         """What is wanted next and takes long is all that this run wants: it need not wait for the end of the run. Until
         that end, or the next `cork`.
         """
@@ -39,7 +39,7 @@ class Cork(Protocol):
         """
         ...
 
-    def go(self) -> None:
+    def uncork_now(self) -> None:
         """`uncork`, and nobody else is expected to want anything in this turn: everything goes now."""
         ...
 
@@ -61,10 +61,10 @@ class NoCork:
     def uncork(self) -> None:
         """Nothing to do."""
 
-    def hurry(self) -> None:
+    def flush_now(self) -> None:
         """Nothing to do."""
 
-    def go(self) -> None:
+    def uncork_now(self) -> None:
         """Nothing to do."""
 
     def add_answers(self, answers: Answers) -> None:
@@ -92,15 +92,15 @@ class Corks:
         for each in self._corks:
             each.uncork()
 
-    def hurry(self) -> None:
+    def flush_now(self) -> None:
         """The one of them that is wanted hurries."""
         for each in self._corks:
-            each.hurry()
+            each.flush_now()
 
-    def go(self) -> None:
+    def uncork_now(self) -> None:
         """All of them go now."""
         for each in self._corks:
-            each.go()
+            each.uncork_now()
 
     def add_answers(self, answers: Answers) -> None:
         """Of all of them."""

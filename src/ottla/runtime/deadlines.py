@@ -86,7 +86,7 @@ class Deadlines:
             try:
                 queue.popleft()[1].expire()
             except Exception:
-                logger.exception("an operation failed when its time was up")
+                logger.exception("an operation failed at its deadline")
         if queue:
             self._watch(length_ms, queue[0][0] - now_ms)
         else:

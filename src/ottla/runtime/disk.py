@@ -1,4 +1,4 @@
-"""The door to directories and small files: metadata, checkpoints, markers.
+"""Access to directories and small files: metadata, checkpoints, markers.
 
 Records do not come this way: the log I/O thread of the kernel writes them. Every method blocks and may be called from
 any thread; on the event loop only before it serves, or through `Tasks.in_thread`.
@@ -170,11 +170,16 @@ class OsDisk:
 
     def make_dir(self, path: StrPath, *, durable: bool = True) -> None:
         try:
-            os.mkdir(path)
+            self._make_one_dir(path, durable=durable)
         except FileNotFoundError:
             directory = Path(path)
             self.make_dir(directory.parent, durable=durable)
-            self.make_dir(directory, durable=durable)
+            # Once: in /proc a directory that is there answers that nothing can be found in it.
+            self._make_one_dir(directory, durable=durable)
+
+    def _make_one_dir(self, path: StrPath, *, durable: bool) -> None:
+        try:
+            os.mkdir(path)
         except FileExistsError:
             if not self.is_dir(path):
                 raise

@@ -31,7 +31,7 @@ class LogThrottle:
             self._window_ends_ms = now_ms + self._window_ms
             self._lines = 0
             if self._kept_back:
-                self._logger.warning("%d more such lines were kept back", self._kept_back)
+                self._logger.warning("%d more such lines were suppressed", self._kept_back)
                 self._kept_back = 0
         if self._lines >= self._lines_max:
             self._kept_back += 1

@@ -143,7 +143,7 @@ class Purgatory:
             try:
                 operation._expire()
             except Exception:
-                logger.exception("a delayed operation failed at the end")
+                logger.exception("a delayed operation failed at shutdown")
 
     def _has_room(self, count: int) -> bool:
         return self._watches_max is None or self.watched_count + count <= self._watches_max

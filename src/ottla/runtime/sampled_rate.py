@@ -6,6 +6,8 @@
 The measure is Kafka's (`SampledStat`, `Rate`): what the windows hold, by the time since the oldest of them began; while
 there are fewer windows than are to be kept, as if the others had been there and empty. So a client may spend what its
 rate allows for all of the windows at once, and has to be quiet afterwards until the rate over them is what it may be.
+Without `counts_missing` it is Kafka's `SimpleRate`: the time since the oldest window began, one window at least. The
+rate then holds from the first window on; replication is measured so.
 """
 
 from array import array
@@ -19,6 +21,8 @@ class Windows(Struct, frozen=True):
 
     count: int = 11
     size_ms: int = 1_000
+    counts_missing: bool = True
+    """Whether windows that have yet to begin count as empty ones before the oldest."""
 
 
 LONGEST_MS: Final = 2**31 - 1
@@ -55,11 +59,25 @@ class SampledRate:
         if not self._starts_ms:
             return 0
         span_ms = self._span_ms(now_ms)
-        rate = sum(self._totals) * 1_000 / span_ms
-        return round(min((rate - bound) / bound * span_ms, LONGEST_MS)) if rate > bound else 0
+        total = sum(self._totals)
+        if total * 1_000 <= bound * span_ms:
+            return 0
+        if not self._windows.counts_missing:  # while it waits the span is that of the first window
+            span_ms = now_ms - self._starts_ms[0]
+        return round(min(total * 1_000 / bound - span_ms, LONGEST_MS))
+
+    def left(self, bound: float, now_ms: int) -> int:
+        """How much more may happen now without a rate above `bound` a second."""
+        self._forget(now_ms)
+        if not self._starts_ms:
+            windows = self._windows.count - 1 if self._windows.counts_missing else 1
+            return int(bound * max(windows, 1) * self._windows.size_ms / 1_000)
+        return max(int(bound * self._span_ms(now_ms) / 1_000 - sum(self._totals)), 0)
 
     def _span_ms(self, now_ms: int) -> int:
         size_ms, elapsed_ms = self._windows.size_ms, now_ms - self._starts_ms[0]
+        if not self._windows.counts_missing:
+            return max(elapsed_ms, size_ms)
         missing = self._windows.count - 1 - elapsed_ms // size_ms
         return max(elapsed_ms + max(missing, 0) * size_ms, size_ms)
 

@@ -19,7 +19,10 @@ import hashlib
 import hmac
 from typing import Final, NamedTuple
 
-from msgspec import Struct
+from ottla.model.sasl import SCRAM_SHA_256 as SHA_256_NAME
+from ottla.model.sasl import SCRAM_SHA_512 as SHA_512_NAME
+from ottla.model.scram_credential import ScramCredential
+from ottla.security.sasl_server import SaslError
 
 ITERATIONS_MIN: Final = 4096
 """What RFC 7677 asks for: less makes a password that was overheard cheap to guess."""
@@ -35,7 +38,7 @@ SALT_BYTES_MAX: Final = 256
 _NO_BINDING: Final = ("n,", "y,")
 
 
-class ScramError(Exception):
+class ScramError(SaslError):
     """The other side did not prove what it had to, or does not speak SCRAM. The exchange is over; one line says why."""
 
 
@@ -46,8 +49,8 @@ class Mechanism(NamedTuple):
     hash_name: str
 
 
-SCRAM_SHA_256: Final = Mechanism("SCRAM-SHA-256", "sha256")
-SCRAM_SHA_512: Final = Mechanism("SCRAM-SHA-512", "sha512")
+SCRAM_SHA_256: Final = Mechanism(SHA_256_NAME, "sha256")
+SCRAM_SHA_512: Final = Mechanism(SHA_512_NAME, "sha512")
 MECHANISMS: Final = {each.name: each for each in (SCRAM_SHA_512, SCRAM_SHA_256)}
 """By their names, the one to prefer first."""
 
@@ -56,15 +59,6 @@ class ScramKeys(NamedTuple):
     """What follows from a salted password."""
 
     client_key: bytes
-    stored_key: bytes
-    server_key: bytes
-
-
-class ScramCredential(Struct, frozen=True):
-    """What a server keeps instead of a password."""
-
-    salt: bytes
-    iterations: int
     stored_key: bytes
     server_key: bytes
 

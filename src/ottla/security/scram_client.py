@@ -84,7 +84,7 @@ class ScramClient:
         if not nonce.startswith(self._nonce) or len(nonce) < len(self._nonce) + NONCE_CHARACTERS_MIN:
             raise ScramError("the server did not add to our nonce")
         if not (count.isascii() and count.isdecimal() and len(count) < 10):
-            raise ScramError("the server's iteration count is no number")
+            raise ScramError("the server's iteration count is not a number")
         salting = Salting(bytes_of(salt), int(count))
         if not ITERATIONS_MIN <= salting.iterations <= ITERATIONS_MAX:
             raise ScramError(

@@ -11,10 +11,10 @@ import hmac
 from collections.abc import Callable, Mapping
 from enum import Enum
 
+from ottla.model.scram_credential import ScramCredential
 from ottla.security.scram import (
     NONCE_CHARACTERS_MIN,
     Mechanism,
-    ScramCredential,
     ScramError,
     attributes_of,
     base64_of,

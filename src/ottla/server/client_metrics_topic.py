@@ -17,7 +17,8 @@ from ottla.runtime.clock import Clock
 from ottla.runtime.tasks import Tasks
 
 if TYPE_CHECKING:
-    from ottla.client.producer import Producer
+    from ottla.client.producing.producer import Producer
+    from ottla.server.own_client_io import OwnClientIo
 
 logger = logging.getLogger(__name__)
 
@@ -39,10 +40,10 @@ class ClientMetricsTopic:
     """Satisfies `ottla.broker.client_metrics.Receiver`. Belongs to the event loop."""
 
     def __init__(
-        self, bootstrap: Callable[[], str], broker_id: int, push_bytes_max: int, clock: Clock, tasks: Tasks
+        self, own_client: Callable[[], "OwnClientIo"], broker_id: int, push_bytes_max: int, clock: Clock, tasks: Tasks
     ) -> None:
-        """`bootstrap` says where a listener of this cluster is."""
-        self._bootstrap = bootstrap
+        """`own_client` makes what connects this broker to its own cluster."""
+        self._own_client = own_client
         self._broker_id = broker_id
         self._record_bytes_max = push_bytes_max + _RECORD_OVERHEAD
         self._clock = clock
@@ -93,7 +94,7 @@ class ClientMetricsTopic:
                 await self._end_producer()  # the next one looks anew whether the topic is there
 
     async def _append(self, push: Push) -> None:
-        from ottla.client.pushed_metrics import CLIENT_METRICS_TOPIC, CODEC_NAMES, PushedMetrics
+        from ottla.client.admin.pushed_metrics import CLIENT_METRICS_TOPIC, CODEC_NAMES, PushedMetrics
 
         client = push.client
         pushed = PushedMetrics(
@@ -120,22 +121,22 @@ class ClientMetricsTopic:
 
     async def _start(self) -> "Producer":
         """Make the topic unless it is there, and a producer for it. Raises ClientError."""
-        from ottla.client.admin import Admin, NewTopic
-        from ottla.client.asyncio_io import AsyncioIo
-        from ottla.client.cluster import Cluster
+        from ottla.client.admin.admin import Admin, NewTopic
+        from ottla.client.admin.pushed_metrics import CLIENT_METRICS_TOPIC, RETENTION_BYTES, RETENTION_MS, SEGMENT_BYTES
         from ottla.client.errors import BrokerError
+        from ottla.client.io.cluster import Cluster
         from ottla.client.options import ClientOptions
-        from ottla.client.producer import Producer
-        from ottla.client.producer_options import ProducerOptions
-        from ottla.client.pushed_metrics import CLIENT_METRICS_TOPIC, RETENTION_BYTES, RETENTION_MS, SEGMENT_BYTES
+        from ottla.client.producing.producer import Producer
+        from ottla.client.producing.producer_options import ProducerOptions
 
+        io = self._own_client()
         options = ClientOptions.of(
-            self._bootstrap(),
+            io.bootstrap,
             client_id="ottla-client-metrics",
             api_timeout_ms=PATIENCE_MS,
             request_timeout_ms=PATIENCE_MS,
         )
-        cluster = Cluster(options, AsyncioIo())
+        cluster = Cluster(options, io)
         try:
             await cluster.connect()
             configs = {
@@ -158,7 +159,7 @@ class ClientMetricsTopic:
             max_block_ms=PATIENCE_MS,
             delivery_timeout_ms=PATIENCE_MS,
         )
-        self._producer = Producer(options, producing)
+        self._producer = Producer(options, producing, io=io)
         await self._producer.start()
         return self._producer
 
@@ -166,4 +167,4 @@ class ClientMetricsTopic:
         now_ms = self._clock.monotonic_ms()
         if self._complained_ms is None or now_ms - self._complained_ms >= COMPLAIN_MS:
             self._complained_ms = now_ms
-            logger.warning("metrics that clients pushed were not kept: %s", error)
+            logger.warning("could not store metrics that clients pushed: %s", error)

@@ -68,7 +68,7 @@ class Housekeeping:
         except OSError as error:
             if self._said.get(name) != str(error):
                 self._said[name] = str(error)
-                logger.warning("could not %s: %s; this is tried again and not said again", name, error)
+                logger.warning("could not %s: %s; retrying, this message is not repeated", name, error)
         finally:
             if name in self._scheduled:
                 self._schedule(name)

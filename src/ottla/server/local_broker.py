@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,16 +15,18 @@ from ottla.native import LogIo
 from ottla.network.address import Address
 from ottla.runtime.clock import Clock
 from ottla.runtime.disk import OsDisk
+from ottla.runtime.environment import Environment
 from ottla.runtime.rng import SystemRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
-from ottla.server.doors import Doors
 from ottla.server.listeners import SocketListeners
 from ottla.server.node_id import free_node_id, kept_node_id
 from ottla.server.open_files import OpenFileShares
+from ottla.server.other_gateways import other_gateways
 from ottla.server.registration import name_of_host
 from ottla.server.server import Server
 from ottla.settings.broker_settings import BrokerSettings
+from ottla.settings.endpoint import Endpoint
 from ottla.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -40,23 +42,33 @@ _TOLD_IN_CLUSTERS: Final = ("ottla.metadata", "ottla.replication.isr_manager", "
 class LocalBroker:
     """A broker that runs. Belongs to the event loop."""
 
-    def __init__(self, server: Server, settings: BrokerSettings, shares: OpenFileShares, clock: Clock) -> None:
+    def __init__(
+        self,
+        server: Server,
+        settings: BrokerSettings,
+        shares: OpenFileShares,
+        clock: Clock,
+        others_came: asyncio.Event,
+        took_ms: int,
+    ) -> None:
+        """`took_ms` is how long it took to start."""
         self.server = server
         self.node_id = settings.node_id
-        self.others_came = asyncio.Event()
+        self.others_came = others_came
         """Set when a broker that was alone with its store is so no more: `join` makes it one of several."""
         self._settings = settings
         self._shares = shares
         self._clock = clock
         self._data_dir = _data_dirs(settings)[0]
-        self._took_ms = 0
-        server.on_company = self.others_came.set
+        self._took_ms = took_ms
 
     @property
     def ready_line(self) -> str:
         """Where it listens and where its data lies, for the person who started it."""
-        listening = listening_at(self.server.addresses)
-        return f"ottla {ottla.__version__} is ready: kafka {listening}, data {self._data_dir}, in {self._took_ms} ms"
+        listening = listening_at(self.server.addresses, self._settings.listeners.advertised)
+        others = "".join(f", {name.lower()} {address}" for name, address in self.server.other_addresses.items())
+        where = f"kafka {listening}{others}, data {self._data_dir}"
+        return f"ottla {ottla.__version__} is ready: {where}, in {self._took_ms} ms"
 
     @classmethod
     async def start(
@@ -67,10 +79,12 @@ class LocalBroker:
         *,
         metadata: str | None = None,
         stop: asyncio.Event | None = None,
+        on_numbered: Callable[[int], None] | None = None,
     ) -> "LocalBroker":
         """Start a broker with the settings that were given; `metadata` is where the store is, None for its directory.
 
-        Once `stop` is set it does not wait any longer for a controller that counts on it.
+        Once `stop` is set it does not wait any longer for a controller that counts on it. `on_numbered` is told the
+        broker's id before it starts.
 
         Whatever was opened is closed again when it cannot start. Raises InvalidSettingError, ListenError, StoreError
         and OSError, each with one line for the person who started it.
@@ -86,23 +100,24 @@ class LocalBroker:
                 node_id = kept_node_id(data_dir, OsDisk())
                 is_free = node_id is None and is_shared(location)
                 if is_free:
-                    node_id = await _free_node_id(location, data_dir)
+                    node_id = await _free_node_id(location, data_dir, settings)
                 if node_id is not None:
                     settings = BrokerSettings({**given, "node.id": str(node_id)})
+            if on_numbered is not None:
+                on_numbered(settings.node_id)
             try:
-                server = await _start(settings, data_dirs, location, shares, clock, stop)
+                others_came = asyncio.Event()
+                server = await _start(settings, data_dirs, location, shares, clock, stop, others_came)
             except BrokerIdTakenError:
                 if not is_free:
                     raise
-                logger.info("another broker was faster to take node.id=%d; another one is chosen", settings.node_id)
+                logger.info("another broker took node.id=%d first; choosing another one", settings.node_id)
                 continue
-            if not is_shared(location) and server.has_company:
+            if not is_shared(location) and server.has_peers:
                 await server.stop()
                 location = f"{EMBEDDED}:{data_dir}"
                 continue
-            broker = cls(server, settings, shares, clock)
-            broker._took_ms = clock.monotonic_ms() - begun_ms
-            return broker
+            return cls(server, settings, shares, clock, others_came, clock.monotonic_ms() - begun_ms)
 
     async def join(self) -> "LocalBroker":
         """The same broker as one of several: stopped, and started again where it was, with what it needs for that."""
@@ -132,20 +147,21 @@ async def _start(
     shares: OpenFileShares,
     clock: Clock,
     stop: asyncio.Event | None,
+    others_came: asyncio.Event,
 ) -> Server:
     if is_shared(location):
         for name in _TOLD_IN_CLUSTERS:
-            logging.getLogger(name).setLevel(logging.INFO)
+            logging.getLogger(name).setLevel(min(logging.INFO, logging.getLogger().level))
     for warning in settings.warnings:
         logger.warning("%s", warning)
     loop = asyncio.get_running_loop()
     tasks = Tasks("ottla")
-    doors = Doors(clock, SystemRng(), Timer(clock, loop.call_later), tasks, loop)
+    environment = Environment(clock, SystemRng(), Timer(clock, loop.call_later), tasks, loop.call_soon)
     logs = LogManager(
         data_dirs,
         disk=OsDisk(),
         clock=clock,
-        timer=doors.timer,
+        timer=environment.timer,
         tasks=tasks,
         log_io=lambda: LogIo(open_files_max=max(1, shares.written // len(data_dirs))),
         open_files_max=shares.kept,
@@ -153,54 +169,73 @@ async def _start(
     )
     try:
         session_timeout_ms = settings.integer("broker.session.timeout.ms")
-        store = open_store(location, data_dirs[0], session_timeout_ms=session_timeout_ms)
+        store = open_store(
+            location,
+            data_dirs[0],
+            session_timeout_ms=session_timeout_ms,
+            zookeeper_credentials=settings.text("metadata.zookeeper.credentials"),
+        )
         report = await tasks.in_thread(logs.load)
         for line in report.lines():
             logger.warning("%s", line)
-        listeners = SocketListeners(settings, doors, logs.cork, shares.connections)
+        listeners = SocketListeners(settings, environment, logs.cork, shares.connections)
         server = Server(
             settings,
             logs,
-            doors,
+            environment,
             store,
             listeners,
+            gateways=other_gateways(settings),
             is_shared=is_shared(location),
             host_name=name_of_host(location),
+            on_peers=others_came.set,
         )
     except BaseException:
         await tasks.close()
         raise
     try:
         await server.start()
-        await _until_active(server, doors, stop)
+        if is_shared(location) or not server.has_peers:  # one of several starts again as such, and is counted on then
+            await _until_active(server, environment, stop)
     except BaseException:
         await server.stop()
         raise
     return server
 
 
-async def _until_active(server: Server, doors: Doors, stop: asyncio.Event | None) -> None:
+async def _until_active(server: Server, environment: Environment, stop: asyncio.Event | None) -> None:
     """Wait until the controller counts on a broker; where there is no controller clients are served as well."""
-    end_ms = doors.clock.monotonic_ms() + ACTIVE_WITHIN_MS
-    while not server.is_active and doors.clock.monotonic_ms() < end_ms:
+    end_ms = environment.clock.monotonic_ms() + ACTIVE_WITHIN_MS
+    while not server.is_active and environment.clock.monotonic_ms() < end_ms:
         if stop is not None and stop.is_set():
             return
-        await doors.timer.sleep(_LOOK_AGAIN_MS)
+        await environment.timer.sleep(_LOOK_AGAIN_MS)
 
 
-async def _free_node_id(location: str, data_dir: Path) -> int:
+async def _free_node_id(location: str, data_dir: Path, settings: BrokerSettings) -> int:
     tasks = Tasks("ottla-node-id")
     try:
-        return await free_node_id(open_store(location, data_dir), tasks, SystemRng())
+        credentials = settings.text("metadata.zookeeper.credentials")
+        store = open_store(location, data_dir, zookeeper_credentials=credentials)
+        return await free_node_id(store, tasks, SystemRng())
     finally:
         await tasks.close()
 
 
-def listening_at(addresses: Mapping[str, Address]) -> str:
-    """Where a broker listens, the names of the listeners only where there are several."""
-    if len(addresses) == 1:
-        return " ".join(map(str, addresses.values()))
-    return " and ".join(f"{address} ({name})" for name, address in addresses.items())
+def listening_at(addresses: Mapping[str, Address], advertised: Mapping[str, Endpoint]) -> str:
+    """Where a broker listens, with the names of the listeners where there are several, and what it advertises where
+    that is another address.
+    """
+    shown = []
+    for name, address in addresses.items():
+        endpoint = advertised.get(name)
+        told = None if endpoint is None else Address(endpoint.host, endpoint.port)
+        facts = [
+            *([name] if len(addresses) > 1 else []),
+            *([f"advertised as {told}"] if told not in (None, address) else []),
+        ]
+        shown.append(f"{address} ({', '.join(facts)})" if facts else str(address))
+    return " and ".join(shown)
 
 
 def cluster_line(addresses: Sequence[Address], took_ms: int) -> str:

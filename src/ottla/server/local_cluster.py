@@ -11,9 +11,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ottla.metadata.store.location import EMBEDDED
+from ottla.server.other_gateways import LISTENER_SETTINGS
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.definition import InvalidSettingError
-from ottla.settings.endpoint import PORT_MAX, Endpoint
+from ottla.settings.endpoint import PORT_MAX, Endpoint, parse_host_port
 
 
 def broker_settings(given: Mapping[str, str], count: int) -> list[dict[str, str]]:
@@ -39,6 +40,10 @@ def _moved(given: Mapping[str, str], first: BrokerSettings, data_dir: Path, inde
         settings["advertised.listeners"] = ",".join(
             str(_next(endpoint, index)) for endpoint in first.listeners.advertised.values()
         )
+    for name in LISTENER_SETTINGS:
+        if first.text(name):
+            listener = _next(Endpoint(*parse_host_port(first.text(name) or "")), index)
+            settings[name] = str(listener).partition("://")[2]
     if first.is_set("node.id"):
         settings["node.id"] = str(first.node_id + index)
     return settings

@@ -1,4 +1,4 @@
-"""How much memory a broker takes at most, computed from its settings, whatever strangers send it.
+"""The worst-case memory of a broker, computed from its settings, whatever clients send.
 
 Each part is a limit of one place in the code; docs/limits.md says what it is made of. The prices of objects were
 measured and rounded up. What the broker stores because it was asked to (members of groups, committed offsets,
@@ -9,17 +9,18 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ottla.broker.client_metrics import INSTANCES_MAX
+from ottla.broker.look_ups import LOOKED_UP_MAX
 from ottla.broker.transaction_gate import UNANSWERED_MAX
 from ottla.broker.transaction_gate import WAITING_BYTES as GATE_WAITING_BYTES
 from ottla.broker.transaction_gate import WAITING_MAX as GATE_WAITING_MAX
 from ottla.gateways.kafka import fetch_session
-from ottla.gateways.kafka.gateway import LOOKED_UP_MAX
-from ottla.gateways.kafka.task_gate import TASK_BYTES_MAX
 from ottla.network.config import NetworkConfig
 from ottla.network.connection_quotas import ADDRESSES_MAX
 from ottla.network.receive_buffer import FREE_BYTES_MAX, SMALLEST
+from ottla.network.task_gate import TASK_BYTES_MAX
 from ottla.protocol.codec import REQUEST_ELEMENTS_MAX
-from ottla.replication.batch_opener import CODEC_BYTES_MAX, OPEN_BYTES_MAX, WAITING_BYTES, WAITING_MAX
+from ottla.queues.recent_reads import BYTES_MAX as RECENT_READS_BYTES_MAX
+from ottla.replication.batch_decompressor import CODEC_BYTES_MAX, OPEN_BYTES_MAX, WAITING_BYTES, WAITING_MAX
 from ottla.server.client_metrics_topic import WAITING_BYTES_MAX as METRICS_WAITING_BYTES
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.compaction.log_cleaner import CleanerConfig
@@ -83,16 +84,16 @@ def memory_figure(settings: BrokerSettings, config: NetworkConfig, fetch_watches
         MemoryPart("the process", PROCESS_BYTES, "fixed"),
         MemoryPart("indexes of closed segments", INDEX_BYTES_MAX, "fixed"),
         MemoryPart("requests", config.queued_max_request_bytes + FREE_BYTES_MAX, "queued.max.request.bytes"),
-        MemoryPart("one request beyond, as bytes and as text", 5 * request_max, "socket.request.max.bytes"),
+        MemoryPart("one larger request", 5 * request_max, "socket.request.max.bytes"),
         MemoryPart("one decoded request", REQUEST_ELEMENTS_MAX * ELEMENT_BYTES, "131,072 elements"),
-        MemoryPart("requests worked on by tasks", TASK_BYTES_MAX * DECODED_PER_BYTE, "1 MiB of them at a time"),
+        MemoryPart("requests that tasks work on", TASK_BYTES_MAX * DECODED_PER_BYTE, "1 MiB of them at a time"),
         MemoryPart(
-            "batches that are opened",
+            "batches being decompressed",
             OPEN_BYTES_MAX + CODEC_BYTES_MAX + WAITING_MAX * WAITING_BYTES,
             f"{OPEN_BYTES_MAX >> 20} MiB of them at a time, {WAITING_MAX:,} wait",
         ),
         MemoryPart(
-            "first batches of transactions that wait",
+            "first batches of transactions",
             (GATE_WAITING_MAX + UNANSWERED_MAX) * GATE_WAITING_BYTES,
             f"{GATE_WAITING_MAX:,} wait",
         ),
@@ -101,15 +102,14 @@ def memory_figure(settings: BrokerSettings, config: NetworkConfig, fetch_watches
             config.max_connections * (CONNECTION_BYTES + SMALLEST),
             f"max.connections={config.max_connections}",
         ),
-        MemoryPart(
-            "responses not read yet", config.out_bytes_hard_max * len(settings.listeners.opened), "closed beyond"
-        ),
-        MemoryPart("fetches that wait", waiting * WATCH_BYTES, f"{waiting:,} partitions"),
+        MemoryPart("unread responses", config.out_bytes_hard_max * len(settings.listeners.opened), "closed beyond"),
+        MemoryPart("waiting fetches", waiting * WATCH_BYTES, f"{waiting:,} partitions"),
+        MemoryPart("batches kept for queues", RECENT_READS_BYTES_MAX, "fixed"),
         MemoryPart(
             "fetch sessions", fetch_session.PARTITIONS_MAX * WATCH_BYTES, f"{fetch_session.PARTITIONS_MAX:,} partitions"
         ),
         MemoryPart("idempotent producers", PRODUCERS_MAX * PRODUCER_BYTES, f"{PRODUCERS_MAX:,} of them"),
-        MemoryPart("keys of what is compacted", cleaner.dedupe_buffer_bytes, "log.cleaner.dedupe.buffer.size"),
+        MemoryPart("key tables of compaction", cleaner.dedupe_buffer_bytes, "log.cleaner.dedupe.buffer.size"),
         MemoryPart(
             "batches being compacted", cleaner.threads * PASS_BYTES_MAX, f"log.cleaner.threads={cleaner.threads}"
         ),
@@ -119,7 +119,7 @@ def memory_figure(settings: BrokerSettings, config: NetworkConfig, fetch_watches
             f"quota.clients.max={clients}",
         ),
         MemoryPart(
-            "metrics that clients push",
+            "client metrics",
             INSTANCES_MAX * INSTANCE_BYTES + METRICS_WAITING_BYTES + settings.integer("telemetry.max.bytes"),
             f"{INSTANCES_MAX:,} client instances",
         ),
@@ -139,4 +139,4 @@ def lines(parts: list[MemoryPart]) -> Iterator[str]:
     """The figure as a table for people."""
     for part in parts:
         yield f"{part.size / MIB:8,.0f} MiB  {part.name} ({part.of})"
-    yield f"{total(parts) / MIB:8,.0f} MiB  in all, at most, whatever strangers send"
+    yield f"{total(parts) / MIB:8,.0f} MiB  worst-case memory"

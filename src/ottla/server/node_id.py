@@ -24,7 +24,7 @@ def kept_node_id(data_dir: Path, disk: Disk) -> int | None:
     """The number a data directory belongs to; None for a new one, and for one whose file nobody can read. BLOCKING."""
     try:
         return parse_meta_properties(disk.read_bytes(str(data_dir / META_PROPERTIES))).node_id
-    except (FileNotFoundError, InvalidInputError):
+    except (FileNotFoundError, NotADirectoryError, InvalidInputError):
         return None
 
 

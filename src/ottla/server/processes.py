@@ -1,6 +1,6 @@
 """Several broker processes of one host, started together and stopped together.
 
-parent --- starts, passes SIGTERM and SIGINT on ---> ottla serve (DIR)
+parent --- starts, passes SIGTERM, SIGINT and SIGHUP on ---> ottla serve (DIR)
                                                      ottla serve (DIR/brokers/2) ...
 
 Each is what `ottla serve` runs, and outlives a parent that is killed. One that dies is said and left: whoever wants it
@@ -26,7 +26,9 @@ from ottla.runtime.tasks import Tasks
 from ottla.server.local_broker import cluster_line
 from ottla.server.local_cluster import broker_settings, shared_location
 from ottla.server.node_id import kept_node_id
+from ottla.server.stop_signals import stop_signals
 from ottla.settings.broker_settings import BrokerSettings
+from ottla.storage.log_directory import unusable
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +41,11 @@ class ProcessesEndedError(InvalidInputError):
 
 
 async def run_processes(
-    given: Mapping[str, str], metadata: str | None, count: int, on_ready: Callable[[str], None]
+    given: Mapping[str, str],
+    metadata: str | None,
+    count: int,
+    on_ready: Callable[[str], None],
+    log_flags: Sequence[str] = (),
 ) -> None:
     """Start `count` broker processes side by side, and wait for the end of all.
 
@@ -49,11 +55,15 @@ async def run_processes(
     begun_ms = clock.monotonic_ms()
     location = shared_location(given, metadata)
     of_each = _numbered(broker_settings(given, count), metadata)
-    OsDisk().make_dir(BrokerSettings(given).data_directory)
+    data_directory = BrokerSettings(given).data_directory
+    try:
+        OsDisk().make_dir(data_directory)
+    except OSError as error:
+        raise unusable(data_directory, error) from error
     tasks = Tasks("ottla-processes")
-    processes = _Processes(on_ready)
+    processes = _Processes(on_ready, log_flags)
     loop = asyncio.get_running_loop()
-    for signal_number in (signal.SIGTERM, signal.SIGINT):
+    for signal_number in stop_signals():
         loop.add_signal_handler(signal_number, processes.stop)
     try:
         ends: list[asyncio.Task[None]] = []
@@ -101,8 +111,9 @@ def _must_be_first(of_each: Sequence[Mapping[str, str]]) -> bool:
 class _Processes:
     """Belongs to the event loop."""
 
-    def __init__(self, on_ready: Callable[[str], None]) -> None:
+    def __init__(self, on_ready: Callable[[str], None], log_flags: Sequence[str]) -> None:
         self._on_ready = on_ready
+        self._log_flags = log_flags
         self._running: dict[int, Process] = {}
         self.is_stopping = False
         """Whether all are to end."""
@@ -113,7 +124,8 @@ class _Processes:
         """Start a broker, and wait until it is ready; None when it ends first, or all are to stop."""
         if self.is_stopping:
             return None
-        command = [sys.executable, "-m", "ottla.cli", "serve", "--metadata", location, "--config", "-"]
+        command = [sys.executable, "-m", "ottla.cli", "serve", "--metadata", location, "--config", "-", "--log-broker"]
+        command += self._log_flags
         process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
         self._running[number] = process
         self._pass_on(process)
@@ -144,7 +156,7 @@ class _Processes:
         ended = f"broker {number} (process {process.pid}) ended by {_reason(code)}"
         if code != 0:
             self.failed.append(ended)
-        logger.warning("%s; %d of them go on", ended, len(self._running))
+        logger.warning("%s; %d still running", ended, len(self._running))
 
     def stop(self) -> None:
         """Have all stop that still run."""

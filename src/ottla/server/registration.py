@@ -58,8 +58,3 @@ def _found_at(address: Address, host_name: str | None) -> tuple[str, int]:
     if address.host in _EVERYWHERE:
         return host_name or ("::1" if address.host == "::" else "127.0.0.1"), address.port
     return address.host, address.port
-
-
-def reachable_here(address: Address) -> Address:
-    """Where this process itself reaches a listener that is bound to an address."""
-    return Address(*_found_at(address, None))

@@ -2,12 +2,15 @@
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
+from ottla.client.errors import ClientError
 from ottla.metadata.image.image import MetadataImage
-from ottla.peers.broker_channels import BrokerChannels, fetch_lane
+from ottla.peers.broker_channels import PROBE, BrokerChannels, fetch_lane
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, ReplicaState
-from ottla.replication.batch_opener import BatchOpener
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.replication.batch_decompressor import BatchDecompressor
 from ottla.replication.gathered_proposals import Ask, GatheredProposals
 from ottla.replication.isr_manager import IsrManager
 from ottla.replication.partition_roles import PartitionRoles
@@ -15,10 +18,11 @@ from ottla.replication.replica_fetcher import ReplicaFetchLimits, Truncation
 from ottla.replication.replica_fetchers import ReplicaFetchers
 from ottla.replication.replica_selector import RackAwareSelector
 from ottla.replication.replication_quota import ReplicationQuota
+from ottla.runtime.environment import Environment
 from ottla.runtime.log_throttle import LogThrottle
+from ottla.runtime.outage_log import OutageLog
 from ottla.runtime.purgatory import Purgatory
 from ottla.runtime.sampled_rate import Windows
-from ottla.server.doors import Doors
 from ottla.settings.broker_replication_table import RACK_AWARE_SELECTOR
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
@@ -44,10 +48,10 @@ class Replication:
     def __init__(
         self,
         settings: BrokerSettings,
-        doors: Doors,
+        environment: Environment,
         logs: LogManager,
         fetch_purgatory: Purgatory,
-        opener: BatchOpener,
+        opener: BatchDecompressor,
         channels: BrokerChannels,
         alter_partition: Ask,
         broker_epoch: Callable[[], int],
@@ -58,17 +62,20 @@ class Replication:
             settings.integer("replication.quota.window.num"),
             settings.integer("replication.quota.window.size.seconds") * 1_000,
         )
-        self._own_quota = ReplicationQuota(doors.clock, windows)
-        self.follower_quota = ReplicationQuota(doors.clock, windows)
+        self._own_quota = ReplicationQuota(environment.clock, windows)
+        self.follower_quota = ReplicationQuota(environment.clock, windows)
         """What followers that are not in sync may be given of throttled partitions."""
         self._isr_manager = IsrManager(
             settings.node_id,
-            GatheredProposals(alter_partition, doors.loop.call_soon, doors.tasks),
-            clock=doors.clock,
-            timer=doors.timer,
+            GatheredProposals(alter_partition, environment.defer, environment.tasks),
+            clock=environment.clock,
+            timer=environment.timer,
             opener=opener,
             fetch_purgatory=fetch_purgatory,
             lag_max_ms=settings.integer("replica.lag.time.max.ms"),
+            tasks=environment.tasks,
+            reaches=self._reaches,
+            silence_max_ms=settings.integer("broker.session.timeout.ms"),
         )
         self._fetchers = ReplicaFetchers(
             self._fetch_from,
@@ -84,9 +91,10 @@ class Replication:
                 backoff_ms=settings.integer("replica.fetch.backoff.ms"),
                 timeout_ms=settings.integer("replica.socket.timeout.ms"),
             ),
-            timer=doors.timer,
-            tasks=doors.tasks,
-            throttled=LogThrottle(logger, doors.clock),
+            timer=environment.timer,
+            tasks=environment.tasks,
+            throttled=LogThrottle(logger, environment.clock),
+            outage_log=partial(OutageLog, logger, environment.clock),
         )
         self.roles = PartitionRoles(self._isr_manager, self._fetchers)
         """Gives partitions their roles; it hears of each image before whoever asks it to."""
@@ -110,3 +118,14 @@ class Replication:
         return await self._channels.request(
             leader_id, request, FetchResponse, timeout_ms=timeout_ms, lane=fetch_lane(number)
         )
+
+    async def _reaches(self, broker_id: int, timeout_ms: int) -> bool:
+        """Whether another broker answers anything at all."""
+        try:
+            await self._channels.request(
+                broker_id, MetadataRequest(topics=()), MetadataResponse, timeout_ms=timeout_ms, lane=PROBE
+            )
+        except ClientError as error:
+            logger.debug("broker %d does not answer: %s", broker_id, error)
+            return False
+        return True

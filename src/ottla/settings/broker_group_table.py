@@ -11,7 +11,6 @@ from ottla.settings.definition import InvalidSettingError, SettingDefinition, Up
 from ottla.settings.validators import OneOf, Range, Validator
 from ottla.settings.value import INT_MAX, SettingType, SettingValue
 
-_SHARE_GROUPS: Final = "share groups are not served"
 _DYNAMIC: Final = "assignment.interval.ms"
 """Of these settings the one that can be changed while brokers run, as in Kafka (KIP-1263)."""
 
@@ -36,9 +35,16 @@ class _Bounded(NamedTuple):
 def _of(kind: str) -> tuple[_Bounded, ...]:
     """What all three kinds of groups have; defaults and bounds are the same for each, as in Kafka."""
     return (
-        _Bounded(kind, "assignment.interval.ms", 1_000, 0, 15_000, "The shortest time between two assignments"),
-        _Bounded(kind, "heartbeat.interval.ms", 5_000, 5_000, 15_000, "How often members are to send a heartbeat"),
-        _Bounded(kind, "session.timeout.ms", 45_000, 45_000, 60_000, "How long a member may be silent"),
+        _Bounded(kind, "assignment.interval.ms", 1_000, 0, 15_000, "The minimum time between two assignments"),
+        _Bounded(kind, "heartbeat.interval.ms", 5_000, 5_000, 15_000, "The heartbeat interval of members"),
+        _Bounded(
+            kind,
+            "session.timeout.ms",
+            45_000,
+            45_000,
+            60_000,
+            "The time without a heartbeat after which a member is removed",
+        ),
     )
 
 
@@ -46,10 +52,14 @@ _BOUNDED: Final = (
     *_of("consumer"),
     *_of("streams"),
     *_of("share"),
-    _Bounded("streams", "num.standby.replicas", 0, None, 2, "How many standby replicas a stateful task has"),
-    _Bounded("share", "delivery.count.limit", 5, 2, 10, "How often a record is delivered at most"),
-    _Bounded("share", "partition.max.record.locks", 2_000, 100, 4_000, "How many records of a partition are acquired"),
-    _Bounded("share", "record.lock.duration.ms", 30_000, 15_000, 60_000, "How long a member has for a record"),
+    _Bounded("streams", "num.standby.replicas", 0, None, 2, "The number of standby replicas of a stateful task"),
+    _Bounded("share", "delivery.count.limit", 5, 2, 10, "The maximum number of deliveries of a record"),
+    _Bounded(
+        "share", "partition.max.record.locks", 2_000, 100, 4_000, "The maximum number of acquired records per partition"
+    ),
+    _Bounded(
+        "share", "record.lock.duration.ms", 30_000, 15_000, 60_000, "How long a member may hold an acquired record"
+    ),
 )
 
 
@@ -68,19 +78,18 @@ def _setting(
         documentation=documentation,
         validator=validator,
         update_mode=update_mode,
-        no_effect=_SHARE_GROUPS if name.startswith("group.share.") else None,
     )
 
 
 def _bounded_settings(each: _Bounded) -> list[SettingDefinition]:
     least = 1 if each.low else 0
     groups = f"in {each.kind} groups"
-    own = f"for those that do not set {each.kind}.{each.what} themselves"
+    own = f"for groups without a {each.kind}.{each.what} of their own"
     found = [(each.name(), each.default, f"{each.documentation} {groups}, {own}.")]
     if each.low is not None:
-        found.append((each.name("min"), each.low, f"The least that a group may set as {each.kind}.{each.what}."))
+        found.append((each.name("min"), each.low, f"The lower bound of the group setting {each.kind}.{each.what}."))
     if each.high is not None:
-        found.append((each.name("max"), each.high, f"The most that a group may set as {each.kind}.{each.what}."))
+        found.append((each.name("max"), each.high, f"The upper bound of the group setting {each.kind}.{each.what}."))
     return [
         _setting(
             name,
@@ -101,37 +110,37 @@ GROUP_PROTOCOL_SETTINGS: Final = (
         SettingType.LIST,
         "uniform,range",
         OneOf(("uniform", "range")),
-        "The assignors that members of consumer groups may choose; the first is taken for those who choose none.",
+        "The server-side assignors of consumer groups; the first is the default.",
     ),
     _setting(
         "group.consumer.max.size",
         SettingType.INT,
         str(INT_MAX),
         Range(1, INT_MAX),
-        "How many members a consumer group has at most.",
+        "The maximum number of members of a consumer group.",
     ),
     _setting(
         "group.consumer.migration.policy",
         SettingType.STRING,
         "bidirectional",
         OneOf(("bidirectional", "disabled", "downgrade", "upgrade")),
-        "Whether a group of the classic protocol becomes a consumer group (upgrade) when a member of the new protocol "
-        "joins it, and the other way round (downgrade) when the last of those leaves.",
+        "Whether a classic group becomes a consumer group when a member of the consumer protocol joins "
+        "(upgrade), and a classic group again when the last of these leaves (downgrade).",
     ),
     _setting(
         "group.streams.initial.rebalance.delay.ms",
         SettingType.INT,
         "3000",
         Range(0, INT_MAX),
-        "How long an empty streams group waits for more members before it assigns the first tasks, unless it sets "
-        "streams.initial.rebalance.delay.ms itself.",
+        "How long an empty streams group waits for more members before its first assignment, unless the "
+        "group sets streams.initial.rebalance.delay.ms.",
     ),
     _setting(
         "group.streams.max.size",
         SettingType.INT,
         str(INT_MAX),
         Range(1, INT_MAX),
-        "How many members a streams group has at most.",
+        "The maximum number of members of a streams group.",
     ),
     _setting("group.share.assignors", SettingType.LIST, "simple", OneOf(("simple",)), "The assignors of share groups."),
     _setting(
@@ -139,10 +148,14 @@ GROUP_PROTOCOL_SETTINGS: Final = (
         SettingType.INT,
         "2000",
         Range(1, INT_MAX),
-        "How many sessions of share groups the broker keeps.",
+        "The maximum number of share sessions.",
     ),
     _setting(
-        "group.share.max.size", SettingType.INT, "200", Range(1, 1_000), "How many members a share group has at most."
+        "group.share.max.size",
+        SettingType.INT,
+        "200",
+        Range(1, 1_000),
+        "The maximum number of members of a share group.",
     ),
 )
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from ottla.settings.broker_setting import broker_setting as _setting
 from ottla.settings.definition import Importance, UpdateMode
-from ottla.settings.validators import Range
+from ottla.settings.validators import NotZero, Range
 from ottla.settings.value import LONG_MAX, SettingType
 
 _BOOLEAN, _INT, _LONG = SettingType.BOOLEAN, SettingType.INT, SettingType.LONG
@@ -18,8 +18,9 @@ LOG_SETTINGS: Final = (
         "true",
         None,
         _HIGH,
-        "Whether acks=all is acknowledged, and a record shown to consumers, only once it is on disk. With false, as "
-        "in Kafka, once it is written: a power cut may take it back. Ottla's own.",
+        "Whether a record is synced to disk before acks=all is acknowledged and before consumers see it. "
+        "With false, as in Kafka, a written record is enough, and a power cut may lose it. Not a Kafka "
+        "setting.",
     ),
     _setting(
         "log.flush.offset.checkpoint.interval.ms",
@@ -27,7 +28,7 @@ LOG_SETTINGS: Final = (
         "60000",
         Range(1),
         _HIGH,
-        "How often is noted up to where the logs are on disk; recovery reads from there.",
+        "The interval at which recovery points are written to disk; recovery reads logs from there.",
     ),
     _setting(
         "log.cleaner.backoff.ms",
@@ -35,7 +36,7 @@ LOG_SETTINGS: Final = (
         "15000",
         Range(0),
         _MEDIUM,
-        "How long the cleaner waits before it looks again for logs that are worth compacting, when there were none.",
+        "How long the log cleaner sleeps when no log needs compaction.",
         UpdateMode.CLUSTER_WIDE,
     ),
     _setting(
@@ -44,8 +45,8 @@ LOG_SETTINGS: Final = (
         "33554432",
         Range(1 << 10),
         _MEDIUM,
-        "What the tables of keys of all compactions take together at most, in bytes: 32 for each key of what was "
-        "written since the last compaction. A log with more keys takes several passes.",
+        "The memory for the key tables of all running compactions, in bytes: 32 for each key written since "
+        "the last compaction. A log with more keys takes several passes.",
         UpdateMode.CLUSTER_WIDE,
     ),
     _setting(
@@ -54,7 +55,7 @@ LOG_SETTINGS: Final = (
         "1.7976931348623157E308",
         Range(1, sys.float_info.max),
         _MEDIUM,
-        "How many bytes the cleaner reads and writes in a second at most, all its threads together.",
+        "The maximum bytes per second that all cleaner threads together read and write.",
         UpdateMode.CLUSTER_WIDE,
     ),
     _setting(
@@ -63,7 +64,7 @@ LOG_SETTINGS: Final = (
         str((1 << 63) - 1),
         Range(0, (1 << 63) - 1),
         _MEDIUM,
-        "How many bytes logs that are moved to other data directories copy in a second at most, all together.",
+        "The maximum bytes per second for all moves between data directories together.",
         UpdateMode.CLUSTER_WIDE,
     ),
     _setting(
@@ -72,7 +73,7 @@ LOG_SETTINGS: Final = (
         "1",
         Range(0, 16),
         _MEDIUM,
-        "How many logs are compacted side by side; with 0 none is.",
+        "The number of logs that are compacted concurrently; 0 disables compaction.",
         UpdateMode.CLUSTER_WIDE,
     ),
     _setting(
@@ -81,8 +82,8 @@ LOG_SETTINGS: Final = (
         str(LONG_MAX),
         Range(1),
         _HIGH,
-        "How often is looked for logs that flush.ms has flushed, and flush.ms of topics when log.flush.interval.ms is "
-        "not set. By default nobody looks.",
+        "The interval of checks for logs that flush.ms says to flush. It is also the default of flush.ms "
+        "when log.flush.interval.ms is not set. The default never checks.",
     ),
     _setting(
         "log.flush.start.offset.checkpoint.interval.ms",
@@ -90,7 +91,7 @@ LOG_SETTINGS: Final = (
         "60000",
         Range(1),
         _HIGH,
-        "How often the first offset of each log is noted.",
+        "The interval at which log start offsets are written to disk.",
     ),
     _setting(
         "log.retention.check.interval.ms",
@@ -98,23 +99,32 @@ LOG_SETTINGS: Final = (
         "300000",
         Range(1),
         _MEDIUM,
-        "How often is looked for segments that may be deleted.",
+        "The interval of checks for segments to delete.",
     ),
     _setting(
         "log.retention.hours",
         _INT,
         "168",
-        Range(-1),
+        NotZero(),
         _HIGH,
-        "How many hours records are kept, when neither log.retention.minutes nor log.retention.ms is set.",
+        "How many hours records are kept; log.retention.minutes and log.retention.ms take precedence.",
     ),
     _setting(
         "log.retention.minutes",
         _INT,
         None,
-        Range(-1),
+        NotZero(),
         _HIGH,
-        "How many minutes records are kept, when log.retention.ms is not set.",
+        "How many minutes records are kept; log.retention.ms takes precedence.",
+    ),
+    _setting(
+        "log.retention.ms",
+        _LONG,
+        None,
+        NotZero(),
+        _HIGH,
+        "How many milliseconds records are kept in topics without a retention.ms of their own; negative is for ever.",
+        UpdateMode.CLUSTER_WIDE,
     ),
     _setting(
         "log.roll.hours",
@@ -122,7 +132,7 @@ LOG_SETTINGS: Final = (
         "168",
         Range(1),
         _HIGH,
-        "The age in hours at which a segment is closed, when log.roll.ms is not set.",
+        "The age in hours at which a new segment is rolled; log.roll.ms takes precedence.",
     ),
     _setting(
         "log.roll.jitter.hours",
@@ -130,7 +140,7 @@ LOG_SETTINGS: Final = (
         "0",
         Range(0),
         _HIGH,
-        "Up to how many hours earlier a segment is closed by age, when log.roll.jitter.ms is not set.",
+        "The maximum random jitter in hours subtracted from the roll age; log.roll.jitter.ms takes precedence.",
     ),
     _setting(
         "producer.id.expiration.ms",
@@ -138,7 +148,7 @@ LOG_SETTINGS: Final = (
         "86400000",
         Range(1),
         _LOW,
-        "How long the last batches of an idempotent producer that fell silent are remembered.",
+        "How long the state of an inactive idempotent producer is kept.",
         UpdateMode.CLUSTER_WIDE,
     ),
     _setting(
@@ -147,8 +157,9 @@ LOG_SETTINGS: Final = (
         "true",
         None,
         _LOW,
-        "Whether the first batch of a transaction in a partition waits until its coordinator says that the partition "
-        "is part of it, when the client adds partitions itself. Without, a late batch may leave a transaction open.",
+        "Whether the first batch of a transaction in a partition waits until the coordinator confirms that "
+        "the partition is part of it, for clients that add partitions themselves. Without it, a late batch "
+        "may leave a transaction open.",
         UpdateMode.CLUSTER_WIDE,
     ),
     _setting(
@@ -157,8 +168,8 @@ LOG_SETTINGS: Final = (
         "20",
         Range(1),
         _LOW,
-        "After how long the coordinator is asked again to add a partition to a transaction, when it is still ending "
-        "the one before.",
+        "The backoff before the coordinator is asked again to add a partition to a transaction while it "
+        "still ends the last one.",
     ),
     _setting(
         "add.partitions.to.txn.retry.backoff.max.ms",
@@ -166,7 +177,7 @@ LOG_SETTINGS: Final = (
         "100",
         Range(0),
         _LOW,
-        "For how long it is asked again before the producer is told to try again.",
+        "The maximum time of these retries before the producer has to retry.",
     ),
     _setting(
         "replica.high.watermark.checkpoint.interval.ms",
@@ -174,6 +185,6 @@ LOG_SETTINGS: Final = (
         "5000",
         Range(1),
         _HIGH,
-        "How often the high watermarks are noted on disk.",
+        "The interval at which high watermarks are written to disk.",
     ),
 )

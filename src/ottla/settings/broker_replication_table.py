@@ -38,21 +38,21 @@ def _throttle(role: str, what: str) -> SettingDefinition:
         _LONG,
         str(LONG_MAX),
         Range(0),
-        f"How many bytes a second {what} of the replicas that {role}.replication.throttled.replicas of their topic "
-        "names, while they are not in sync. Set it on the brokers while partitions move, and take it away afterwards.",
+        f"The maximum bytes per second that this broker {what}, for out-of-sync replicas listed in "
+        f"{role}.replication.throttled.replicas. Set it while partitions move, and remove it afterwards.",
         update_mode=UpdateMode.CLUSTER_WIDE,
     )
 
 
 REPLICATION_SETTINGS: Final = (
-    _throttle("follower", "this broker fetches"),
-    _throttle("leader", "this broker gives to followers"),
+    _throttle("follower", "fetches from leaders"),
+    _throttle("leader", "sends to followers"),
     _setting(
         "replication.quota.window.num",
         _INT,
         "11",
         Range(1),
-        "Over how many windows of time the throttled rates are measured.",
+        "The number of windows over which throttled replication rates are measured.",
         Importance.LOW,
     ),
     _setting(
@@ -60,7 +60,7 @@ REPLICATION_SETTINGS: Final = (
         _INT,
         "1",
         Range(1),
-        "How long one of those windows is.",
+        "The length of a window of throttled replication rates.",
         Importance.LOW,
     ),
     _setting(
@@ -68,7 +68,8 @@ REPLICATION_SETTINGS: Final = (
         _INT,
         "1",
         Range(1, 64),
-        "Over how many connections partitions are fetched from each leader; a partition always comes by the same one.",
+        "The number of connections over which a follower fetches from each leader; a partition always uses "
+        "the same one.",
         Importance.HIGH,
     ),
     _setting(
@@ -76,22 +77,21 @@ REPLICATION_SETTINGS: Final = (
         _INT,
         "1000",
         Range(0, INT_MAX),
-        "How long a partition that could not be fetched waits at most before it is fetched again. The first waits are "
-        "shorter.",
+        "The maximum backoff before a partition that failed is fetched again; the first backoffs are shorter.",
     ),
     _setting(
         "replica.fetch.max.bytes",
         _INT,
         "1048576",
         Range(0, INT_MAX),
-        "How many bytes of a partition are fetched at a time; a larger batch comes whole.",
+        "The maximum number of bytes per partition in a follower's fetch; a larger batch is sent whole.",
     ),
     _setting(
         "replica.fetch.min.bytes",
         _INT,
         "1",
         Range(0, INT_MAX),
-        "How many bytes a leader waits for before it answers a follower.",
+        "The minimum number of bytes that a leader waits for before it answers a follower.",
         Importance.HIGH,
     ),
     _setting(
@@ -99,16 +99,16 @@ REPLICATION_SETTINGS: Final = (
         _INT,
         "10485760",
         Range(0, INT_MAX),
-        "How many bytes are fetched at a time altogether; a larger batch comes whole.",
+        "The maximum size of a response to a follower; a larger batch is sent whole.",
     ),
     _setting(
         "replica.fetch.wait.max.ms",
         _INT,
         "100",
         Range(0, INT_MAX),
-        "How long a leader that has no news keeps a follower waiting. A partition that gets another leader is fetched "
-        "from it when what is fetched there already has been answered, so this is a part of how long a failover "
-        "takes: Kafka's default is 500. With thousands of partitions it is more by itself, up to that.",
+        "The maximum time that a leader without new records delays its answer to a follower. It is part of "
+        "the failover time: a follower fetches from a new leader once the old fetch has been answered. "
+        "Kafka's default is 500. With thousands of partitions the broker raises it by itself, up to 500.",
         Importance.HIGH,
     ),
     _setting(
@@ -116,7 +116,7 @@ REPLICATION_SETTINGS: Final = (
         _LONG,
         "30000",
         Range(1),
-        "A replica that has not had everything its leader has for this long leaves the in-sync replicas.",
+        "The time without being caught up after which a replica leaves the ISR.",
         Importance.HIGH,
     ),
     _setting(
@@ -132,7 +132,7 @@ REPLICATION_SETTINGS: Final = (
         _INT,
         "30000",
         Range(1, INT_MAX),
-        "How long a follower waits for an answer of the leader before it gives the connection up.",
+        "How long a follower waits for a response of the leader before it closes the connection.",
         Importance.HIGH,
     ),
 )

@@ -6,13 +6,27 @@ from types import MappingProxyType
 
 from ottla.settings.broker_group_table import require_consistent_group_bounds
 from ottla.settings.broker_table import ALIASES, BROKER_SETTINGS
-from ottla.settings.definition import InvalidSettingError
+from ottla.settings.definition import Complaints, InvalidSettingError
 from ottla.settings.foreign_settings import ignored_reason, refused_reason
-from ottla.settings.listeners import LISTENER_SETTINGS, listeners_of, listeners_set_while_running
+from ottla.settings.listener_overrides import definition_of, parse_override, value_for_listener
+from ottla.settings.listeners import LISTENER_SETTINGS, ListenerEndpoints, listeners_of, listeners_set_while_running
 from ottla.settings.topic_settings import effective_topic_settings
-from ottla.settings.value import SettingValue
+from ottla.settings.value import SettingValue, format_value
 
 _NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
+
+_DEFAULTS: Mapping[str, SettingValue] = MappingProxyType(
+    {name: definition.default_value for name, definition in BROKER_SETTINGS.items()}
+)
+
+_ABOUT_LISTENERS = (
+    "listeners",
+    "listener.security.protocol.map",
+    "advertised.listeners",
+    "controller.listener.names",
+    "inter.broker.listener.name",
+    "security.inter.broker.protocol",
+)
 
 LOG_DIRECTORIES_MAX = 64
 """A directory costs a thread and what goes with it; a machine has a few dozen disks at most."""
@@ -29,39 +43,52 @@ class BrokerSettings:
     __slots__ = ("_explicit", "_values", "listeners", "warnings")
 
     def __init__(self, given: Mapping[str, str] = _NO_SETTINGS) -> None:
-        """Check every setting. Raises InvalidSettingError with one line that names the setting and says what to do."""
+        """Check every setting. Raises InvalidSettingError; each of its complaints names a setting and says what to do.
+
+        What settings must be together is checked where each of them is good.
+        """
         explicit: dict[str, str] = {}
         warnings: list[str] = []
+        values = dict(_DEFAULTS)
+        complaints = Complaints()
         for name, text in given.items():
             known_name = ALIASES.get(name, name)
-            if known_name in BROKER_SETTINGS:
-                if known_name != name and known_name in given:
-                    raise InvalidSettingError(f"{name} is the old name of {known_name}: give only {known_name}")
-                explicit[known_name] = text
-                continue
-            reason = ignored_reason(name, text)
-            if reason is None:
-                raise InvalidSettingError(_refusal(name, text))
-            warnings.append(f"{name} is passed over: {reason}")
+            try:
+                definition = definition_of(known_name, BROKER_SETTINGS)
+                if definition is not None:
+                    if known_name != name and known_name in given:
+                        raise InvalidSettingError(f"{name} is the old name of {known_name}: give only {known_name}")
+                    values[known_name] = definition.parse(text)
+                    explicit[known_name] = format_value(values[known_name]) or ""
+                    continue
+                reason = ignored_reason(name, text)
+                if reason is None:
+                    raise InvalidSettingError(_refusal(name, text))
+                warnings.append(f"{name} is ignored: {reason}")
+            except InvalidSettingError as error:
+                complaints.add(error, name)
         self._explicit = MappingProxyType(explicit)
-        self._values = {
-            name: definition.parse(explicit[name]) if name in explicit else definition.default_value
-            for name, definition in BROKER_SETTINGS.items()
-        }
-        self.listeners = listeners_of(self._values)
+        self._values = values
+        self.listeners = self._checked_together(given, complaints)
         """Where the broker listens, and what it tells clients."""
         warnings.extend(
-            f"{name} changes nothing yet: {BROKER_SETTINGS[name].no_effect}"
+            f"{name} has no effect yet: {BROKER_SETTINGS[name].no_effect}"
             for name in explicit
-            if BROKER_SETTINGS[name].no_effect is not None and self._values[name] != BROKER_SETTINGS[name].default_value
+            if name in BROKER_SETTINGS
+            and BROKER_SETTINGS[name].no_effect is not None
+            and self._values[name] != BROKER_SETTINGS[name].default_value
         )
         warnings.extend(
-            f"{each} of listeners is not opened: it is the controllers', and there is no KRaft quorum"
+            f"{each} of listeners is not opened: it is for controllers of a KRaft quorum, and Ottla has none"
             for each in self.listeners.not_opened
         )
+        warnings.extend(
+            f"{name} is ignored: listeners has no {override.listener}"
+            for name in explicit
+            if (override := parse_override(name)) is not None and override.listener not in self.listeners.protocols
+        )
         self.warnings = tuple(warnings)
-        """One line for each setting that changes nothing, passed over or kept, and each listener that is not opened."""
-        self._check_together()
+        """One line for each setting that has no effect, and each listener that is not opened."""
 
     def overlaid(self, dynamic: Mapping[str, str]) -> "BrokerSettings":
         """These settings with what was set while the broker ran over them.
@@ -73,12 +100,13 @@ class BrokerSettings:
         passed_over: list[str] = []
         for name, text in dynamic.items():
             try:
-                if name not in BROKER_SETTINGS:
-                    raise InvalidSettingError(f"{name} is not a broker setting")
-                BROKER_SETTINGS[name].parse(text)
+                definition = definition_of(name, BROKER_SETTINGS)
+                if definition is None:
+                    raise InvalidSettingError(f"Unknown broker config name: {name}")
+                definition.parse(text)
                 valid[name] = text
             except InvalidSettingError as error:
-                passed_over.append(f"what was set while the broker ran is passed over: {error.message}")
+                passed_over.append(f"a dynamic setting is ignored: {error.message}")
         if "listeners" in valid:
             valid["listeners"] = listeners_set_while_running(self._text_of("listeners"), valid["listeners"])
         settings = None
@@ -89,7 +117,7 @@ class BrokerSettings:
                 )
                 break
             except InvalidSettingError as error:
-                passed_over.append(f"what was set while the broker ran does not fit its start: {error.message}")
+                passed_over.append(f"dynamic settings do not fit the broker's static settings: {error.message}")
         assert settings is not None, "the settings of the start are good"
         settings.warnings = tuple(passed_over)
         return settings
@@ -98,8 +126,12 @@ class BrokerSettings:
         return self._explicit.get(name, BROKER_SETTINGS[name].default or "")
 
     def __getitem__(self, name: str) -> SettingValue:
-        """The typed value; KeyError for a name that is no broker setting."""
+        """The typed value; KeyError for a name that is not a broker setting."""
         return self._values[name]
+
+    def for_listener(self, listener: str, name: str, mechanism: str | None = None) -> SettingValue:
+        """The typed value that holds for one listener: its own for a mechanism of SASL, its own, else that of all."""
+        return value_for_listener(self._values, listener, name, mechanism)
 
     @property
     def explicit(self) -> Mapping[str, str]:
@@ -134,6 +166,12 @@ class BrokerSettings:
         assert value is None or isinstance(value, str), name
         return value
 
+    def texts(self, name: str) -> tuple[str, ...]:
+        """The items of a LIST setting."""
+        value = self._values[name]
+        assert isinstance(value, tuple), name
+        return value
+
     @property
     def node_id(self) -> int:
         """The number of this broker."""
@@ -158,8 +196,30 @@ class BrokerSettings:
         """Every topic setting with the value a topic has that sets nothing itself, as text."""
         return effective_topic_settings({}, self._explicit)
 
-    def _check_together(self) -> None:
-        """What no setting can check alone."""
+    def _checked_together(self, given: Mapping[str, str], complaints: Complaints) -> ListenerEndpoints:
+        """The listeners. Raises InvalidSettingError with the complaints, and with all that does not fit together."""
+        bad = {ALIASES.get(name, name) for name in complaints.settings}
+        listeners: list[ListenerEndpoints] = []
+
+        def check_listeners() -> None:
+            listeners.append(listeners_of(self._values))
+
+        for prefixes, check in (
+            (_ABOUT_LISTENERS, check_listeners),
+            (("log.dir",), self._check_directories),
+            (("group.",), self._check_groups),
+            (("max.connections.per.ip",), self._check_connections),
+        ):
+            if any(name.startswith(prefixes) for name in bad):
+                continue
+            try:
+                check()
+            except InvalidSettingError as error:
+                complaints.add(error, _named_in(error, given))
+        complaints.raise_any()
+        return listeners[0]
+
+    def _check_directories(self) -> None:
         directories = [Path(path).absolute() for path in self.data_directories]
         if len(set(directories)) < len(directories):
             raise InvalidSettingError("log.dirs names a directory twice")
@@ -168,6 +228,8 @@ class BrokerSettings:
                 f"log.dirs names {len(directories)} directories, up to {LOG_DIRECTORIES_MAX} are supported: each has "
                 "a thread of its own"
             )
+
+    def _check_groups(self) -> None:
         if self.integer("group.min.session.timeout.ms") > self.integer("group.max.session.timeout.ms"):
             raise InvalidSettingError("group.min.session.timeout.ms is above group.max.session.timeout.ms")
         require_consistent_group_bounds(self._values)
@@ -176,10 +238,22 @@ class BrokerSettings:
             raise InvalidSettingError(
                 "group.coordinator.rebalance.protocols must name classic: it cannot be turned off"
             )
+
+    def _check_connections(self) -> None:
         if self.integer("max.connections.per.ip") == 0 and not self.text("max.connections.per.ip.overrides"):
             raise InvalidSettingError(
                 "max.connections.per.ip=0 lets nobody connect: name who may in max.connections.per.ip.overrides"
             )
+
+
+def _named_in(error: InvalidSettingError, given: Mapping[str, str]) -> str | None:
+    """The setting that was given and that the message names, the one with which it begins before all others."""
+    named = {name: ALIASES.get(name, name) for name in given}
+
+    def rank(name: str) -> tuple[bool, int]:
+        return error.message.startswith(named[name]), len(name)
+
+    return max((name for name in named if named[name] in error.message), key=rank, default=None)
 
 
 def _refusal(name: str, text: str) -> str:
@@ -190,4 +264,4 @@ def _refusal(name: str, text: str) -> str:
 
     similar = difflib.get_close_matches(name, BROKER_SETTINGS, n=1)
     hint = f"; did you mean {similar[0]}?" if similar else ""
-    return f"{name} is not a broker setting{hint}"
+    return f"Unknown broker config name: {name}{hint}"

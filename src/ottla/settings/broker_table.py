@@ -8,8 +8,13 @@ from typing import Final
 
 from ottla.settings.broker_group_table import GROUP_PROTOCOL_SETTINGS
 from ottla.settings.broker_log_table import LOG_SETTINGS
+from ottla.settings.broker_nsq_table import NSQ_SETTINGS
+from ottla.settings.broker_redis_table import REDIS_SETTINGS
 from ottla.settings.broker_replication_table import REPLICATION_SETTINGS
+from ottla.settings.broker_sasl_table import SASL_SETTINGS
 from ottla.settings.broker_setting import broker_setting as _setting
+from ottla.settings.broker_share_table import SHARE_SETTINGS
+from ottla.settings.broker_tls_table import TLS_SETTINGS
 from ottla.settings.broker_transaction_table import TRANSACTION_SETTINGS
 from ottla.settings.connection_overrides import ConnectionOverrides
 from ottla.settings.definition import Importance, SettingDefinition, SettingTable, UpdateMode, setting_table
@@ -31,15 +36,22 @@ _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 
 _IDENTITY_AND_LISTENERS: Final = (
-    _setting("node.id", _INT, "1", Range(0, INT_MAX), _HIGH, "The number of this broker, unique in its cluster."),
-    _setting("broker.rack", _STRING, None, NotEmpty(), _MEDIUM, "The rack or zone this broker stands in."),
+    _setting("node.id", _INT, "1", Range(0, INT_MAX), _HIGH, "The id of this broker, unique in its cluster."),
+    _setting(
+        "broker.rack",
+        _STRING,
+        None,
+        NotEmpty(),
+        _MEDIUM,
+        "The rack or zone of this broker. Replicas of a partition are spread over racks.",
+    ),
     _setting(
         "broker.heartbeat.interval.ms",
         _INT,
         "2000",
         Range(1),
         _HIGH,
-        "How often a broker of a cluster tells the controller that it lives.",
+        "The interval of heartbeats from a broker to the controller.",
     ),
     _setting(
         "broker.session.timeout.ms",
@@ -47,8 +59,8 @@ _IDENTITY_AND_LISTENERS: Final = (
         "9000",
         Range(1),
         _HIGH,
-        "How long a broker of a cluster may be silent before the controller gives its partitions other leaders. One "
-        "whose process has died is noticed sooner, by its connection.",
+        "The time without a heartbeat after which the controller fences a broker and elects other leaders. "
+        "A broker whose process dies is noticed sooner, by its connection.",
     ),
     _setting(
         "cluster.secret",
@@ -56,9 +68,19 @@ _IDENTITY_AND_LISTENERS: Final = (
         None,
         Length(16),
         _HIGH,
-        "What the brokers of a cluster prove to each other, and never send. Without it they share one that is made at "
-        "the first start and kept in the metadata store. Give it where others can read that store, the same to all "
-        "brokers, in a file: a command line is seen by everybody on the host.",
+        "The shared secret that brokers prove to each other; it is never sent. Default: a secret generated "
+        "at the first start and kept in the metadata store. Set it when others can read that store: the "
+        "same on every broker, in a file, because everyone on the host sees a command line.",
+    ),
+    _setting(
+        "metadata.zookeeper.credentials",
+        _PASSWORD,
+        None,
+        Length(3),
+        _MEDIUM,
+        "USER:PASSWORD with which this broker authenticates to ZooKeeper (digest), the same on every broker. Only that "
+        "user can then read or change what the cluster keeps there. Set it in a file, because everyone on the host "
+        "sees a command line.",
     ),
     _setting(
         "auto.leader.rebalance.enable",
@@ -66,7 +88,7 @@ _IDENTITY_AND_LISTENERS: Final = (
         "true",
         None,
         _HIGH,
-        "Whether the controller gives partitions back to the first of their replicas, when it is there and in sync.",
+        "Whether the controller moves leadership back to the preferred replica once it is in sync.",
     ),
     _setting(
         "leader.imbalance.check.interval.seconds",
@@ -74,7 +96,7 @@ _IDENTITY_AND_LISTENERS: Final = (
         "300",
         Range(1),
         _HIGH,
-        "How often the controller looks for leaderships to give back.",
+        "The interval at which the controller looks for leaderships to move back to preferred replicas.",
     ),
     _setting(
         "listeners",
@@ -82,8 +104,9 @@ _IDENTITY_AND_LISTENERS: Final = (
         "PLAINTEXT://127.0.0.1:9092",
         NotEmpty(),
         _HIGH,
-        "Where the broker listens, as NAME://host:port, several separated by commas; without a host on every address, "
-        "port 0 is a free one. While the broker runs others may be opened beside these, and closed again.",
+        "The addresses the broker listens on, as a comma-separated list of NAME://host:port. An empty host "
+        "means all interfaces; port 0 means a free port. Listeners can be added while the broker runs, and "
+        "removed again.",
         UpdateMode.PER_BROKER,
     ),
     _setting(
@@ -92,8 +115,8 @@ _IDENTITY_AND_LISTENERS: Final = (
         None,
         NotEmpty(),
         _HIGH,
-        "The address clients are told to come to, as NAME://host:port, for each listener. Who came by a listener that "
-        "is not named here is told the address it came by.",
+        "The addresses that clients are sent to, as NAME://host:port for each listener. A listener that is "
+        "not named here advertises the address that the client connected to.",
     ),
     _setting(
         "controller.listener.names",
@@ -101,7 +124,7 @@ _IDENTITY_AND_LISTENERS: Final = (
         None,
         None,
         _HIGH,
-        "Which of listeners are the controllers'. They are not opened: there is no KRaft quorum.",
+        "The names of controller listeners. They are not opened: there is no KRaft quorum.",
     ),
     _setting(
         "inter.broker.listener.name",
@@ -109,7 +132,7 @@ _IDENTITY_AND_LISTENERS: Final = (
         None,
         NotEmpty(),
         _MEDIUM,
-        "By which of listeners brokers come to each other; the first when none is named.",
+        "The listener that brokers use among themselves. Default: the first listener.",
     ),
     _setting(
         "listener.security.protocol.map",
@@ -117,17 +140,17 @@ _IDENTITY_AND_LISTENERS: Final = (
         DEFAULT_PROTOCOL_MAP,
         None,
         _LOW,
-        "How each listener speaks, as NAME:PROTOCOL. PLAINTEXT is all that is supported yet.",
+        "The security protocol of each listener, as NAME:PROTOCOL, such as EXTERNAL:SSL.",
         UpdateMode.PER_BROKER,
     ),
-    _setting("log.dir", _STRING, "ottla-data", NotEmpty(), _HIGH, "Where data lies, when log.dirs is not set."),
+    _setting("log.dir", _STRING, "ottla-data", NotEmpty(), _HIGH, "The data directory, used when log.dirs is not set."),
     _setting(
         "log.dirs",
         _LIST,
         None,
         NotEmpty(),
         _HIGH,
-        "The directories the logs lie in, one for each disk. The embedded metadata store lies in the first.",
+        "The data directories, one per disk. The embedded metadata store is in the first.",
     ),
 )
 
@@ -138,7 +161,7 @@ _NETWORK: Final = (
         "600000",
         Range(-1),
         _MEDIUM,
-        "A connection without a request for this long is closed; -1 keeps it.",
+        "The time without a request after which a connection is closed; -1 never closes it.",
     ),
     _setting(
         "max.connection.creation.rate",
@@ -146,7 +169,7 @@ _NETWORK: Final = (
         str(INT_MAX),
         Range(1),
         _MEDIUM,
-        "How many connections a second are accepted, over all listeners; others wait until it is their turn.",
+        "The maximum number of connections accepted per second, over all listeners; further ones wait.",
         UpdateMode.CLUSTER_WIDE,
     ),
     _setting(
@@ -155,8 +178,7 @@ _NETWORK: Final = (
         str(INT_MAX),
         Range(1),
         _MEDIUM,
-        "How many connections the broker keeps at a time; more are closed as they come. Never more than the limit on "
-        "open files leaves room for beside the data files.",
+        "The maximum number of open connections; further ones are closed on arrival. The limit on open files caps it.",
         UpdateMode.CLUSTER_WIDE,
     ),
     _setting(
@@ -165,7 +187,7 @@ _NETWORK: Final = (
         str(INT_MAX),
         Range(0),
         _MEDIUM,
-        "How many connections one address may keep; more are closed as they come.",
+        "The maximum number of open connections from one address; further ones are closed on arrival.",
         UpdateMode.CLUSTER_WIDE,
     ),
     _setting(
@@ -174,8 +196,8 @@ _NETWORK: Final = (
         "",
         ConnectionOverrides(),
         _MEDIUM,
-        "Addresses that may keep another number of connections than max.connections.per.ip, as 127.0.0.1:100,::1:100; "
-        "names of hosts are not looked up.",
+        "Limits for single addresses that replace max.connections.per.ip, as 127.0.0.1:100,::1:100. Host "
+        "names are not resolved.",
         UpdateMode.CLUSTER_WIDE,
     ),
     _setting(
@@ -184,8 +206,8 @@ _NETWORK: Final = (
         "268435456",
         Range(4 * 1024 * 1024),
         _MEDIUM,
-        "How many bytes of requests may be in memory; above, connections wait until some are done. Kafka sets no "
-        "limit unless it is told to.",
+        "The maximum number of request bytes in memory; beyond it, reading from connections pauses. Kafka's"
+        " default is no limit.",
     ),
     _setting(
         "socket.listen.backlog.size",
@@ -193,7 +215,8 @@ _NETWORK: Final = (
         "1024",
         Range(1),
         _MEDIUM,
-        "How many connections may wait to be accepted; Kafka's 50 overflow when some hundred clients come at once.",
+        "The maximum number of connections that wait to be accepted. Kafka's default of 50 overflows when "
+        "hundreds of clients connect at once.",
     ),
     _setting(
         "socket.receive.buffer.bytes",
@@ -201,7 +224,7 @@ _NETWORK: Final = (
         "-1",
         Range(-1),
         _HIGH,
-        "SO_RCVBUF of connections; -1 leaves it to the operating system, which adapts it.",
+        "SO_RCVBUF of connections; -1 uses the operating system's automatic size.",
     ),
     _setting(
         "socket.request.max.bytes",
@@ -209,7 +232,7 @@ _NETWORK: Final = (
         "104857600",
         Range(1),
         _HIGH,
-        "The largest request that is read; a larger one closes its connection.",
+        "The maximum size of a request; a larger one closes its connection.",
     ),
     _setting(
         "socket.send.buffer.bytes",
@@ -217,7 +240,7 @@ _NETWORK: Final = (
         "102400",
         Range(-1),
         _HIGH,
-        "SO_SNDBUF of connections; -1 leaves it to the operating system, which adapts it to a long way.",
+        "SO_SNDBUF of connections; -1 uses the operating system's automatic size, which suits long distances.",
     ),
 )
 
@@ -228,7 +251,7 @@ _TOPICS: Final = (
         "true",
         None,
         _HIGH,
-        "Whether a topic that is asked for and not there is created, when the client allows it too.",
+        "Whether a request for a missing topic creates it, if the client allows it too.",
     ),
     _setting(
         "default.replication.factor",
@@ -236,7 +259,7 @@ _TOPICS: Final = (
         "1",
         Range(1),
         _MEDIUM,
-        "How many replicas a topic has that was created without saying so.",
+        "The replication factor of topics created without one.",
     ),
     _setting("delete.topic.enable", _BOOLEAN, "true", None, _HIGH, "Whether topics can be deleted."),
     _setting(
@@ -245,7 +268,7 @@ _TOPICS: Final = (
         "2000",
         Range(1),
         _MEDIUM,
-        "How many partitions one answer to DescribeTopicPartitions holds at most; the client asks on for more.",
+        "The maximum number of partitions in one DescribeTopicPartitions response; the client pages through the rest.",
     ),
     _setting(
         "num.partitions",
@@ -253,7 +276,7 @@ _TOPICS: Final = (
         "1",
         Range(1),
         _MEDIUM,
-        "How many partitions a topic has that was created without saying so.",
+        "The number of partitions of topics created without one.",
     ),
     _setting(
         "partitions.per.broker.max",
@@ -261,8 +284,8 @@ _TOPICS: Final = (
         "50000",
         Range(1),
         _LOW,
-        "How many replicas one broker holds at most, so that one client cannot use up its memory and open files. "
-        "Ottla's own.",
+        "The maximum number of replicas on one broker, so that no client exhausts its memory and open "
+        "files. Not a Kafka setting.",
     ),
     _setting(
         "partitions.per.request.max",
@@ -270,8 +293,8 @@ _TOPICS: Final = (
         "10000",
         Range(1),
         _LOW,
-        "How many partitions one request creates at most, which bounds how long a change of the metadata takes. "
-        "Ottla's own; the number is the one Kafka has built in.",
+        "The maximum number of partitions that one request creates, which bounds the time of a metadata "
+        "change. Not a Kafka setting; Kafka has the same limit built in.",
     ),
 )
 
@@ -282,7 +305,7 @@ _FETCH: Final = (
         "57671680",
         Range(1024),
         _MEDIUM,
-        "The most one answer to Fetch holds, whatever the client asks for; one batch always fits.",
+        "The maximum size of a fetch response, whatever the client asks for. At least one batch is always returned.",
     ),
     _setting(
         "max.incremental.fetch.session.cache.slots",
@@ -290,7 +313,7 @@ _FETCH: Final = (
         "1000",
         Range(0),
         _MEDIUM,
-        "How many clients may send only what changed since their last Fetch (KIP-227); others send all of it.",
+        "The maximum number of incremental fetch sessions (KIP-227); further clients send complete fetch requests.",
     ),
 )
 
@@ -301,7 +324,7 @@ _GROUPS: Final = (
         "classic,consumer,streams",
         OneOf(("classic", "consumer", "streams")),
         _MEDIUM,
-        "Which kinds of groups members may join; classic is always among them.",
+        "The enabled group protocols; classic is always enabled.",
     ),
     _setting(
         "group.initial.rebalance.delay.ms",
@@ -309,16 +332,34 @@ _GROUPS: Final = (
         "0",
         Range(0),
         _MEDIUM,
-        "How long an empty group waits for more members after the first has joined, so that it rebalances once; Kafka "
-        "waits 3000 ms unless told otherwise.",
+        "How long a new group waits for more members before its first rebalance. Kafka's default is 3000.",
     ),
     _setting(
-        "group.max.session.timeout.ms", _INT, "1800000", Range(1), _MEDIUM, "The longest session a member may have."
+        "group.max.session.timeout.ms",
+        _INT,
+        "1800000",
+        Range(1),
+        _MEDIUM,
+        "The maximum session timeout of members in classic groups.",
     ),
-    _setting("group.max.size", _INT, str(INT_MAX), Range(1), _MEDIUM, "How many members a group has at most."),
-    _setting("group.min.session.timeout.ms", _INT, "6000", Range(1), _MEDIUM, "A member's shortest session."),
     _setting(
-        "offset.metadata.max.bytes", _INT, "4096", Range(0), _HIGH, "How much text may be stored with an offset commit."
+        "group.max.size", _INT, str(INT_MAX), Range(1), _MEDIUM, "The maximum number of members of a classic group."
+    ),
+    _setting(
+        "group.min.session.timeout.ms",
+        _INT,
+        "6000",
+        Range(1),
+        _MEDIUM,
+        "The minimum session timeout of members in classic groups.",
+    ),
+    _setting(
+        "offset.metadata.max.bytes",
+        _INT,
+        "4096",
+        Range(0),
+        _HIGH,
+        "The maximum size of the metadata text of an offset commit.",
     ),
     _setting(
         "offsets.load.buffer.size",
@@ -326,7 +367,7 @@ _GROUPS: Final = (
         "5242880",
         Range(1),
         _HIGH,
-        "How much of the topic of committed offsets is read at a time while groups are loaded.",
+        "The number of bytes read at a time from the offsets topic while groups are loaded.",
     ),
     _setting(
         "offsets.retention.check.interval.ms",
@@ -334,7 +375,7 @@ _GROUPS: Final = (
         "600000",
         Range(1),
         _HIGH,
-        "How often is looked for committed offsets that expired.",
+        "The interval of checks for expired offsets.",
     ),
     _setting(
         "offsets.retention.minutes",
@@ -350,7 +391,7 @@ _GROUPS: Final = (
         "50",
         Range(1, 10_000),
         _HIGH,
-        "How many partitions the topic of committed offsets has; not to be changed once it is there.",
+        "The number of partitions of the offsets topic. Do not change it once the topic exists.",
     ),
     _setting(
         "offsets.topic.replication.factor",
@@ -358,8 +399,7 @@ _GROUPS: Final = (
         "3",
         Range(1),
         _HIGH,
-        "How many replicas the topic of committed offsets has; fewer while there are fewer brokers, and more as "
-        "brokers join.",
+        "The replication factor of the offsets topic: fewer while there are fewer brokers, more as brokers join.",
     ),
     _setting(
         "offsets.topic.segment.bytes",
@@ -367,8 +407,8 @@ _GROUPS: Final = (
         "1048576",
         Range(1),
         _HIGH,
-        "The segment size of the topic of committed offsets; as small as a topic may have it, since the segment that "
-        "grows is never compacted. Kafka has 104857600.",
+        "The segment size of the offsets topic. The default is small because the active segment is never "
+        "compacted; Kafka's is 104857600.",
     ),
 )
 
@@ -379,7 +419,7 @@ _QUOTAS: Final = (
         "11",
         Range(1),
         _LOW,
-        "How many windows of changes of the metadata a client may use up at once (controller_mutation_rate).",
+        "The number of windows of controller_mutation_rate that a client may use up at once.",
     ),
     _setting(
         "controller.quota.window.size.seconds",
@@ -387,7 +427,7 @@ _QUOTAS: Final = (
         "1",
         Range(1),
         _LOW,
-        "How long one of these windows is, in seconds.",
+        "The length of a window of controller_mutation_rate.",
     ),
     _setting(
         "quota.window.num",
@@ -395,17 +435,17 @@ _QUOTAS: Final = (
         "11",
         Range(1, 1_000),
         _LOW,
-        "Over how many windows the rates are measured that client quotas bound, the one that is not over included.",
+        "The number of windows over which client quotas measure rates, including the current one.",
     ),
-    _setting("quota.window.size.seconds", _INT, "1", Range(1), _LOW, "How long one of these windows is, in seconds."),
+    _setting("quota.window.size.seconds", _INT, "1", Range(1), _LOW, "The length of a window of client quotas."),
     _setting(
         "quota.clients.max",
         _INT,
         "5000",
         Range(1),
         _LOW,
-        "For how many users, clients and addresses that have a quota rates are kept at a time; of more, whoever was "
-        "quiet longest is forgotten. Ottla's own.",
+        "The maximum number of users, clients and IPs whose rates are tracked; the ones idle longest are "
+        "dropped. Not a Kafka setting.",
     ),
     _setting(
         "telemetry.max.bytes",
@@ -413,7 +453,7 @@ _QUOTAS: Final = (
         "1048576",
         Range(1),
         _LOW,
-        "The largest report of its metrics that a client may push (KIP-714).",
+        "The maximum size of one push of client metrics (KIP-714).",
     ),
     _setting(
         "telemetry.receiver.enable",
@@ -421,8 +461,8 @@ _QUOTAS: Final = (
         "true",
         None,
         _LOW,
-        "Whether the broker takes metrics of clients (KIP-714) and keeps them in the topic __client_metrics. Clients "
-        "are told that they may push any while there is a subscription, and without this never. Ottla's own.",
+        "Whether the broker accepts client metrics (KIP-714) and keeps them in the topic __client_metrics. "
+        "Clients push only while a subscription exists. Not a Kafka setting.",
     ),
 )
 
@@ -431,11 +471,12 @@ _DESCRIBED: Final = frozenset(
         "log.flush.scheduler.interval.ms",
         "log.retention.hours",
         "log.retention.minutes",
+        "log.retention.ms",
         "log.roll.hours",
         "log.roll.jitter.hours",
     }
 )
-"""Synonyms with another unit than the topic's setting, or a meaning besides; they have a definition of their own."""
+"""Synonyms with another unit, other bounds or a second meaning; they have a definition of their own."""
 
 
 def _topic_defaults() -> list[SettingDefinition]:
@@ -452,7 +493,7 @@ def _topic_defaults() -> list[SettingDefinition]:
                     name=synonym.name,
                     type=topic_setting.type,
                     default=None if has_other_unit else topic_setting.default,
-                    documentation=f"For topics without a {topic_name} of their own. {topic_setting.documentation}",
+                    documentation=f"The default of {topic_name} for topics. {topic_setting.documentation}",
                     no_effect=topic_setting.no_effect,
                     validator=topic_setting.validator,
                     importance=_HIGH,
@@ -472,7 +513,12 @@ BROKER_SETTINGS: Final[SettingTable] = setting_table(
         *_GROUPS,
         *GROUP_PROTOCOL_SETTINGS,
         *_QUOTAS,
+        *SASL_SETTINGS,
+        *TLS_SETTINGS,
         *TRANSACTION_SETTINGS,
+        *SHARE_SETTINGS,
+        *NSQ_SETTINGS,
+        *REDIS_SETTINGS,
         *REPLICATION_SETTINGS,
         *_topic_defaults(),
     )

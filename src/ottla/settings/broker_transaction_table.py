@@ -17,7 +17,7 @@ TRANSACTION_SETTINGS: Final = (
         "10000",
         Range(1),
         _LOW,
-        "How often is looked for transactions that go on for longer than their producer's time-out, to abort them.",
+        "The interval of checks for transactions to abort because their timeout has passed.",
     ),
     _setting(
         "transaction.max.timeout.ms",
@@ -25,8 +25,8 @@ TRANSACTION_SETTINGS: Final = (
         "900000",
         Range(1),
         _HIGH,
-        "The longest time-out a producer may ask for its transactions; until it is over, what others wrote after the "
-        "beginning of a transaction is not seen by consumers of committed records.",
+        "The maximum transaction timeout. An open transaction hides later records of the partition from "
+        "read_committed consumers.",
     ),
     _setting(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
@@ -34,7 +34,7 @@ TRANSACTION_SETTINGS: Final = (
         "3600000",
         Range(1),
         _LOW,
-        "How often is looked for transactional ids that nobody uses any more.",
+        "The interval of checks for expired transactional ids.",
     ),
     _setting(
         "transaction.state.log.load.buffer.size",
@@ -42,7 +42,7 @@ TRANSACTION_SETTINGS: Final = (
         "5242880",
         Range(1),
         _HIGH,
-        "How much of the topic of transactions is read at a time while transactional ids are loaded.",
+        "The number of bytes read at a time from the transaction topic while transactional ids are loaded.",
     ),
     _setting(
         "transaction.state.log.min.isr",
@@ -50,7 +50,7 @@ TRANSACTION_SETTINGS: Final = (
         "2",
         Range(1),
         _HIGH,
-        "How many replicas of the topic of transactions have to be in sync for a transaction to be decided.",
+        "The min.insync.replicas of the transaction topic.",
     ),
     _setting(
         "transaction.state.log.num.partitions",
@@ -58,7 +58,7 @@ TRANSACTION_SETTINGS: Final = (
         "50",
         Range(1, 10_000),
         _HIGH,
-        "How many partitions the topic of transactions has; not to be changed once it is there.",
+        "The number of partitions of the transaction topic. Do not change it once the topic exists.",
     ),
     _setting(
         "transaction.state.log.replication.factor",
@@ -66,8 +66,7 @@ TRANSACTION_SETTINGS: Final = (
         "3",
         Range(1),
         _HIGH,
-        "How many replicas the topic of transactions has; fewer while there are fewer brokers, and more as "
-        "brokers join.",
+        "The replication factor of the transaction topic: fewer while there are fewer brokers, more as brokers join.",
     ),
     _setting(
         "transaction.state.log.segment.bytes",
@@ -75,8 +74,8 @@ TRANSACTION_SETTINGS: Final = (
         "1048576",
         Range(1),
         _HIGH,
-        "The segment size of the topic of transactions; as small as a topic may have it, since the segment that grows "
-        "is never compacted. Kafka has 104857600.",
+        "The segment size of the transaction topic. The default is small because the active segment is "
+        "never compacted; Kafka's is 104857600.",
     ),
     _setting(
         "transactional.id.expiration.ms",
@@ -84,6 +83,6 @@ TRANSACTION_SETTINGS: Final = (
         "604800000",
         Range(1),
         _HIGH,
-        "How long a transactional id is kept after the last thing its producer did.",
+        "How long an unused transactional id is kept.",
     ),
 )

@@ -50,13 +50,19 @@ def parse_match(entries: tuple[str, ...]) -> Mapping[str, re.Pattern[str]]:
     for entry in entries:
         selector, sign, pattern = (part.strip() for part in entry.partition("="))
         if not sign or selector not in SELECTORS:
-            raise ValueError(f"must be SELECTOR=PATTERN with one of {', '.join(SELECTORS)}, not {entry[:100]!r}")
+            raise ValueError(
+                "has an illegal client matching pattern: it must be SELECTOR=PATTERN with one of "
+                f"{', '.join(SELECTORS)}, not {entry[:100]!r}"
+            )
         if len(pattern) > PATTERN_LENGTH_MAX:
             raise ValueError(f"must have patterns of at most {PATTERN_LENGTH_MAX} characters")
         try:
             patterns[selector] = re.compile(pattern)
         except (re.error, OverflowError) as error:
-            raise ValueError(f"must have regular expressions, and {pattern[:100]!r} is none: {error}") from None
+            raise ValueError(
+                "has an illegal client matching pattern: it must have regular expressions, and "
+                f"{pattern[:100]!r} is none: {error}"
+            ) from None
     return patterns
 
 
@@ -85,7 +91,7 @@ CLIENT_METRICS_SETTINGS: Final[SettingTable] = setting_table(
             SettingType.INT,
             "300000",
             Range(INTERVAL_MS_MIN, INTERVAL_MS_MAX),
-            "How often clients push their metrics.",
+            "The interval at which clients push their metrics.",
         ),
         _setting(
             "match",
@@ -100,7 +106,7 @@ CLIENT_METRICS_SETTINGS: Final[SettingTable] = setting_table(
             SettingType.LIST,
             "",
             None,
-            "Which metrics: those whose names begin with one of these, with * all.",
+            "The metrics to push: all whose names begin with one of these prefixes; * means all.",
         ),
     )
 )

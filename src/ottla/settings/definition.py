@@ -4,19 +4,19 @@ The tables of settings are `ottla.settings.topic_table` and `ottla.settings.brok
 as text, as in Kafka's requests and property files; `SettingDefinition.parse` gives it its type.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.settings.validators import Validator
-from ottla.settings.value import SettingType, SettingValue, parse_value
+from ottla.settings.validators import OneOf, Validator
+from ottla.settings.value import SettingType, SettingValue, format_value, parse_value, trimmed
 
-NO_EFFECT: Final = "It changes nothing yet: "
+NO_EFFECT: Final = "Not implemented yet: "
 """How the documentation of such a setting says so; the reason follows. `ottla topic` looks for it to warn."""
 
 VALUE_LENGTH_MAX: Final = 32_767
@@ -27,33 +27,48 @@ COMPLAINTS_MAX: Final = 10
 """How many settings of one resource a message names at most."""
 
 
-class InvalidSettingError(ApiError):
-    """A setting is unknown, not supported, or has a value it does not allow. The message names it."""
+class Complaint(NamedTuple):
+    """What is wrong with one setting."""
 
-    def __init__(self, message: str) -> None:
+    setting: str | None
+    """As it was given; None where it is not one setting alone."""
+    message: str
+
+
+class InvalidSettingError(ApiError):
+    """A setting is unknown, not supported, or has a value it does not allow. The message names it.
+
+    `complaints` has more than one where several settings were checked together.
+    """
+
+    def __init__(self, message: str, complaints: Sequence[Complaint] = ()) -> None:
         super().__init__(ErrorCode.INVALID_CONFIG, message)
+        self.complaints = tuple(complaints) or (Complaint(None, message),)
 
 
 class Complaints:
     """What is wrong with the settings of one resource, to be said in one message: the first few of very many."""
 
-    __slots__ = ("_count", "_messages")
+    __slots__ = ("_all",)
 
     def __init__(self) -> None:
-        self._messages: list[str] = []
-        self._count = 0
+        self._all: list[Complaint] = []
 
-    def add(self, error: InvalidSettingError) -> None:
+    def add(self, error: InvalidSettingError, setting: str | None = None) -> None:
         """Note what is wrong with one setting."""
-        self._count += 1
-        if self._count <= COMPLAINTS_MAX:
-            self._messages.append(error.message)
+        self._all.append(Complaint(setting, error.message))
+
+    @property
+    def settings(self) -> frozenset[str]:
+        """The settings that something is wrong with, as they were given."""
+        return frozenset(each.setting for each in self._all if each.setting is not None)
 
     def raise_any(self) -> None:
         """Raise InvalidSettingError with all of it, if there is any."""
-        if self._count:
-            more = self._count - len(self._messages)
-            raise InvalidSettingError("; ".join(self._messages) + (f"; and {more} more" if more else ""))
+        if self._all:
+            said = [complaint.message for complaint in self._all[:COMPLAINTS_MAX]]
+            more = len(self._all) - len(said)
+            raise InvalidSettingError("; ".join(said) + (f"; and {more} more" if more else ""), self._all)
 
 
 class Importance(Enum):
@@ -92,7 +107,7 @@ class SettingDefinition(Struct, frozen=True, kw_only=True):
 
     @property
     def full_documentation(self) -> str:
-        """What it says wherever it is listed, with the word that it changes nothing where it does not."""
+        """The documentation, with a mark where the setting has no effect yet."""
         return self.documentation if self.no_effect is None else f"{self.documentation} {NO_EFFECT}{self.no_effect}."
 
     @property
@@ -110,9 +125,16 @@ class SettingDefinition(Struct, frozen=True, kw_only=True):
         if len(text) > VALUE_LENGTH_MAX:
             raise self._refusal(text, f"it must have at most {VALUE_LENGTH_MAX} characters")
         try:
-            value = parse_value(self.type, text.strip())
+            value = parse_value(self.type, trimmed(text))
         except ValueError as error:
-            raise self._refusal(text, str(error) or f"it must be {self.allowed}") from None
+            must = str(error) or f"it must be {self.allowed}"
+            if self.type is SettingType.BOOLEAN:
+                must = "Expected value to be either true or false"
+            elif self.type in _NUMBERS:
+                must = f"Not a number of type {self.type.name}; {must}"
+            raise self._refusal(text, must) from None
+        if isinstance(value, tuple) and isinstance(self.validator, OneOf):
+            value = tuple(dict.fromkeys(value))
         if self.validator is not None:
             complaint = self.validator.complaint(value)
             if complaint is not None:
@@ -120,9 +142,23 @@ class SettingDefinition(Struct, frozen=True, kw_only=True):
         return value
 
     def _refusal(self, text: str, reason: str) -> InvalidSettingError:
-        if self.is_secret:
-            return InvalidSettingError(f"{self.name} is refused: {reason}")
-        return InvalidSettingError(f"{self.name}={shortened(text)!r} is refused: {reason}")
+        value = "" if self.is_secret else f" {shortened(trimmed(text))}"
+        return InvalidSettingError(f"Invalid value{value} for configuration {self.name}: {reason}")
+
+    def canonical(self, text: str) -> str:
+        """The text as it is kept and described, the same for all texts of one value. Raises InvalidSettingError.
+
+        >>> SettingDefinition(name="a", type=SettingType.INT, default=None, documentation="").canonical(" +5 ")
+        '5'
+        """
+        return format_value(self.parse(text)) or ""
+
+    def shown(self, text: str) -> str:
+        """The text as it is described: `canonical`, or what another release kept and this one refuses, as it is."""
+        try:
+            return self.canonical(text)
+        except InvalidSettingError:
+            return text
 
     @property
     def default_value(self) -> SettingValue:
@@ -147,9 +183,11 @@ def shortened(text: str) -> str:
     return text if len(text) <= SHOWN_LENGTH_MAX else f"{text[:SHOWN_LENGTH_MAX]}..."
 
 
+_NUMBERS: Final = frozenset({SettingType.INT, SettingType.SHORT, SettingType.LONG, SettingType.DOUBLE})
+
 _KINDS: Final = {
     SettingType.BOOLEAN: "true or false",
-    SettingType.STRING: "a text",
+    SettingType.STRING: "a string",
     SettingType.INT: "a whole number",
     SettingType.SHORT: "a whole number",
     SettingType.LONG: "a whole number",

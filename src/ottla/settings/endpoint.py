@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from ottla.settings.definition import InvalidSettingError
+from ottla.settings.value import SettingValue
 
 PLAINTEXT: Final = "PLAINTEXT"
 PORT_MAX: Final = 65_535
@@ -54,3 +55,39 @@ def parse_host_port(text: str) -> tuple[str, int]:
     if port > PORT_MAX:
         raise InvalidSettingError(f"port {port} of {text!r} is above {PORT_MAX}")
     return match[1] if match[1] is not None else match[2], port
+
+
+class ListenAddress(Struct, frozen=True):
+    """Allows `host:port`, or nothing for no listener."""
+
+    @property
+    def allowed(self) -> str:
+        """Which, in words that go on after the type."""
+        return ": host:port, or empty"
+
+    def complaint(self, value: SettingValue) -> str | None:
+        """What a value should have been, or None when it is allowed."""
+        try:
+            if value:
+                parse_host_port(str(value))
+        except InvalidSettingError:
+            return f"must be host:port with a port of at most {PORT_MAX}, such as 127.0.0.1:4150 or :4150"
+        return None
+
+
+class ConnectAddresses(Struct, frozen=True):
+    """Allows a list of `host:port`, each with both."""
+
+    @property
+    def allowed(self) -> str:
+        """Which, in words that go on after the type."""
+        return " of host:port"
+
+    def complaint(self, value: SettingValue) -> str | None:
+        """What a value should have been, or None when it is allowed."""
+        assert isinstance(value, tuple)
+        try:
+            has_both = all(all(parse_host_port(str(each))) for each in value)
+        except InvalidSettingError:
+            has_both = False
+        return None if has_both else "must be host:port, several of them with commas between, such as 127.0.0.1:4160"

@@ -1,6 +1,6 @@
-"""Broker settings of Kafka's that are not honoured: which may stand in a file all the same, and which must not.
+"""Kafka's broker settings that are not supported: those that are ignored with a warning, and those that are refused.
 
-A setting that tunes a mechanism Ottla has in another form, or not at all, does no harm: it is passed over with a
+A setting that tunes a mechanism Ottla has in another form, or not at all, does no harm: it is ignored with a
 warning, so that a Kafka `server.properties` starts a broker. A setting that promises something the broker would not
 keep (access control, another durability) is refused.
 """
@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import Final
 
 _THREADS: Final = "Ottla has one event loop and a log I/O thread for each data directory"
-_QUORUM: Final = "the metadata is kept by the store of --metadata, there is no KRaft quorum"
-_NOT_SERVED: Final = "it tunes an API that is not served yet"
+_QUORUM: Final = "the store of --metadata keeps the metadata; there is no KRaft quorum"
+_OPENSSL: Final = "TLS is OpenSSL's, which has no Java providers"
 _METRICS: Final = "there are no Java metrics reporters"
-_REPLICATION: Final = "what brokers ask of each other has times and limits of its own"
+_REPLICATION: Final = "Ottla's brokers use fixed times and limits among themselves"
 
 IGNORED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -21,18 +21,17 @@ IGNORED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
         "auto.include.jmx.reporter": _METRICS,
         "background.threads": _THREADS,
         "broker.id.generation.enable": "give node.id",
-        "connection.failed.authentication.delay.ms": _NOT_SERVED,
         "controlled.shutdown.": _REPLICATION,
         "controller.": _QUORUM,
-        "delete.records.purgatory.": "waiting requests are found without a purge",
-        "early.start.listeners": "nobody is authorized, so no listener has to wait for it",
-        "fetch.purgatory.": "waiting requests are found without a purge",
+        "delete.records.purgatory.": "delayed operations are removed when they complete",
+        "early.start.listeners": "the ACLs are read before any listener opens",
+        "fetch.purgatory.": "delayed operations are removed when they complete",
         "follower.fetch.last.tiered.offset.enable": _REPLICATION,
         "group.coordinator.": _THREADS,
         "initial.broker.registration.timeout.ms": _QUORUM,
         "kafka.metrics.": _METRICS,
-        "leader.imbalance.per.broker.": "every leadership that can be given back is, as in Kafka 4",
-        "log.cleaner.io.buffer.": "the cleaner reads 4 MiB at a time, and fills three quarters of its table of keys",
+        "leader.imbalance.per.broker.": "preferred leaders are elected whenever possible",
+        "log.cleaner.io.buffer.": "the cleaner reads 4 MiB at a time and fills its key table to three quarters",
         "log.dir.failure.timeout.ms": _QUORUM,
         "metadata.": _QUORUM,
         "metric.reporters": _METRICS,
@@ -41,42 +40,47 @@ IGNORED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
         "num.network.threads": _THREADS,
         "num.recovery.threads.per.data.dir": _THREADS,
         "num.replica.alter.log.dirs.threads": _THREADS,
-        "offsets.commit.timeout.ms": "a commit waits as long as its client does",
-        "process.roles": "every broker may be the controller",
-        "producer.purgatory.": "waiting requests are found without a purge",
-        "queued.max.requests": "queued.max.request.bytes bounds what waits",
-        "replica.socket.receive.buffer.bytes": "the system's own size is taken, which grows with the traffic",
+        "offsets.commit.timeout.ms": "a commit waits until its request times out",
+        "process.roles": "every broker can become the controller",
+        "producer.purgatory.": "delayed operations are removed when they complete",
+        "queued.max.requests": "use queued.max.request.bytes",
+        "replica.socket.receive.buffer.bytes": "the operating system sizes the buffer automatically",
         "request.timeout.ms": _REPLICATION,
-        "share.": _NOT_SERVED,
+        "share.coordinator.": "the share coordinator needs no threads, and prunes its topic every five minutes",
         "socket.connection.setup.timeout.": _REPLICATION,
+        "ssl.keymanager.algorithm": _OPENSSL,
+        "ssl.provider": _OPENSSL,
+        "ssl.secure.random.implementation": _OPENSSL,
+        "ssl.trustmanager.algorithm": _OPENSSL,
         "transaction.partition.verification.enable": "partitions are always verified",
-        "unstable.": "nothing unstable is served",
+        "unstable.": "no unstable APIs are served",
     }
 )
 
-_SECURITY: Final = "connections are neither encrypted nor authenticated yet, and access is not controlled"
+_KERBEROS: Final = "Kerberos (GSSAPI) is not supported; use SCRAM-SHA-512 or PLAIN"
+_PRINCIPALS: Final = "principals are built as Kafka's DefaultKafkaPrincipalBuilder does"
+_CALLBACKS: Final = "Java classes cannot be loaded: users come from SCRAM credentials or a JAAS line"
+_TOKENS: Final = "delegation tokens are not supported yet"
 _TIERED: Final = "there is no tiered storage"
 _JAVA: Final = "Java classes cannot be loaded"
 
 REFUSED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "alter.config.policy.class.name": _JAVA,
-        "authorizer.": _SECURITY,
         "client.quota.callback.": _JAVA,
-        "connections.max.reauth.ms": _SECURITY,
-        "cordoned.log.dirs": "new partitions go to every data directory that is online",
+        "cordoned.log.dirs": "data directories cannot be cordoned",
         "create.topic.policy.class.name": _JAVA,
-        "delegation.token.": _SECURITY,
+        "delegation.token.": _TOKENS,
         "log.local.": _TIERED,
-        "offsets.topic.compression.codec": "committed offsets are kept as they are written",
-        "principal.": _SECURITY,
+        "offsets.topic.compression.codec": "the offsets topic is not compressed",
+        "principal.": _PRINCIPALS,
         "remote.": _TIERED,
-        "sasl.": _SECURITY,
-        "security.providers": _SECURITY,
-        "ssl.": _SECURITY,
-        "super.users": _SECURITY,
-        "transaction.two.phase.commit.enable": "transactions are decided here, in one phase",
-        "zookeeper.": "the metadata is kept where --metadata says (zookeeper://...); leave it out",
+        "sasl.": _CALLBACKS,
+        "sasl.kerberos.": _KERBEROS,
+        "security.providers": _JAVA,
+        "ssl.engine.factory.class": _JAVA,
+        "transaction.two.phase.commit.enable": "two-phase commit with external coordinators is not supported",
+        "zookeeper.": "use --metadata zookeeper://... and metadata.zookeeper.credentials instead",
     }
 )
 
@@ -84,7 +88,6 @@ HARMLESS_VALUES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
         "offsets.topic.compression.codec": frozenset({"0"}),
         "remote.log.storage.system.enable": frozenset({"false"}),
-        "security.inter.broker.protocol": frozenset({"PLAINTEXT"}),
         "transaction.two.phase.commit.enable": frozenset({"false"}),
     }
 )
@@ -92,19 +95,19 @@ HARMLESS_VALUES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 
 
 def ignored_reason(name: str, text: str) -> str | None:
-    """Why a setting of Kafka's may be passed over; None when it may not."""
+    """Why a setting of Kafka's is ignored; None when it is not."""
     value = text.strip()
     if value in HARMLESS_VALUES.get(name, ()):
-        return "this is how it is"
+        return "this is already the case"
     if refused_reason(name) is not None:
         return None
     return _longest(IGNORED_PREFIXES, name)
 
 
 def refused_reason(name: str) -> str | None:
-    """Why a setting of Kafka's must not be given; None for one that is unknown or may be passed over."""
+    """Why a setting of Kafka's is refused; None for one that is unknown or ignored."""
     if name in HARMLESS_VALUES:
-        return _longest(REFUSED_PREFIXES, name) or "only PLAINTEXT listeners are supported yet"
+        return _longest(REFUSED_PREFIXES, name)
     return _longest(REFUSED_PREFIXES, name)
 
 

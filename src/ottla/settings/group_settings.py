@@ -78,9 +78,9 @@ def require_valid_group_settings(own: Mapping[str, str], broker: BrokerSettings)
         low, high = _range(name, broker)
         bounds = GROUP_BOUNDS[name]
         if value < low:
-            raise InvalidSettingError(f"{name}={value} is refused: it must be at least {bounds.low}, which is {low}")
+            raise InvalidSettingError(f"{name}={value} must be greater than or equal to {bounds.low}, which is {low}")
         if value > high:
-            raise InvalidSettingError(f"{name}={value} is refused: it must be at most {bounds.high}, which is {high}")
+            raise InvalidSettingError(f"{name}={value} must be less than or equal to {bounds.high}, which is {high}")
     settings = group_settings(own, broker)
     for kind in _TIMES:
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"

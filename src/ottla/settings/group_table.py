@@ -12,10 +12,8 @@ from msgspec import Struct
 
 from ottla.settings.definition import SettingDefinition, SettingTable, UpdateMode, setting_table
 from ottla.settings.offset_reset import OffsetReset
-from ottla.settings.validators import OneOf, Range, Validator
+from ottla.settings.validators import OneOf, Range, Validator, WritableTopic
 from ottla.settings.value import INT_MAX, SettingType
-
-SHARE_GROUPS: Final = "share groups are not served"
 
 
 class Bounds(Struct, frozen=True):
@@ -62,7 +60,6 @@ def _setting(
         documentation=documentation,
         validator=validator,
         update_mode=UpdateMode.CLUSTER_WIDE,
-        no_effect=SHARE_GROUPS if name.startswith("share.") else None,
     )
 
 
@@ -75,21 +72,21 @@ def _times(kind: str, noun: str) -> tuple[SettingDefinition, ...]:
             integer,
             "1000",
             Range(0, INT_MAX),
-            f"The shortest time between two assignments of a {noun} group.",
+            f"The minimum time between two assignments of a {noun} group.",
         ),
         _setting(
             f"{kind}.heartbeat.interval.ms",
             integer,
             "5000",
             Range(1, INT_MAX),
-            f"How often the members of a {noun} group are to send a heartbeat.",
+            f"The heartbeat interval of members of a {noun} group.",
         ),
         _setting(
             f"{kind}.session.timeout.ms",
             integer,
             "45000",
             Range(1, INT_MAX),
-            f"How long a member of a {noun} group may be silent before its partitions go to others.",
+            f"The time without a heartbeat after which a member is removed from a {noun} group.",
         ),
     )
 
@@ -100,60 +97,113 @@ GROUP_SETTINGS: Final[SettingTable] = setting_table(
         *_times("streams", "streams"),
         *_times("share", "share"),
         _setting(
+            "errors.deadletterqueue.copy.record.enable",
+            SettingType.BOOLEAN,
+            "false",
+            None,
+            "Whether a dead letter is a copy of the record, which can be sent back; otherwise it only says where the "
+            "record is (KIP-1191).",
+        ),
+        _setting(
+            "errors.deadletterqueue.topic.name",
+            SettingType.STRING,
+            "",
+            WritableTopic(),
+            "The topic for records that a member rejects, or that are delivered share.delivery.count.limit times "
+            "(KIP-1191); empty for none. The topic needs errors.deadletterqueue.group.enable=true.",
+        ),
+        _setting(
+            "ottla.delivery.pause",
+            SettingType.BOOLEAN,
+            "false",
+            None,
+            "Whether a share group, or an NSQ channel of its name, is given no records for now. Members may settle "
+            "what they hold.",
+        ),
+        _setting(
+            "ottla.delivery.rate.max",
+            SettingType.INT,
+            "0",
+            Range(0, INT_MAX),
+            "How many records a second a share group is given of each partition, with redeliveries; 0 for no limit.",
+        ),
+        _setting(
+            "ottla.retry.backoff.jitter.percent",
+            SettingType.INT,
+            "20",
+            Range(0, 100),
+            "By how much, at random, a redelivery of a share group is earlier or later than its backoff says.",
+        ),
+        _setting(
+            "ottla.retry.backoff.max.ms",
+            SettingType.INT,
+            "900000",
+            Range(1, INT_MAX),
+            "The longest time from a release until the next delivery, before jitter.",
+        ),
+        _setting(
+            "ottla.retry.backoff.ms",
+            SettingType.INT,
+            "0",
+            Range(0, INT_MAX),
+            "How long a record that a member of a share group releases is not delivered after its first delivery; the "
+            "time doubles with each delivery. 0: it is delivered again at once.",
+        ),
+        _setting(
             "streams.initial.rebalance.delay.ms",
             SettingType.INT,
             "3000",
             Range(0, INT_MAX),
-            "How long an empty streams group waits for more members before it assigns the first tasks.",
+            "How long an empty streams group waits for more members before its first assignment.",
         ),
         _setting(
             "streams.num.standby.replicas",
             SettingType.INT,
             "0",
             Range(0, INT_MAX),
-            "How many standby replicas each stateful task of a streams group has.",
+            "The number of standby replicas of each stateful task of a streams group.",
         ),
         _setting(
             "share.auto.offset.reset",
             SettingType.STRING,
             "latest",
             OffsetReset(),
-            "Where a share group begins in a partition it has not read.",
+            "Where a share group starts in a partition without a start offset.",
         ),
         _setting(
             "share.delivery.count.limit",
             SettingType.INT,
             "5",
             Range(1, INT_MAX),
-            "How often a record is delivered to a share group at most.",
+            "The maximum number of deliveries of a record to a share group.",
         ),
         _setting(
             "share.isolation.level",
             SettingType.STRING,
             "read_uncommitted",
             OneOf(("read_committed", "read_uncommitted")),
-            "Whether a share group sees records of transactions that are open or were aborted.",
+            "Whether a share group sees records of open and aborted transactions.",
         ),
         _setting(
             "share.partition.max.record.locks",
             SettingType.INT,
             "2000",
             Range(1, INT_MAX),
-            "How many records of a partition a share group may have acquired at a time.",
+            "The maximum number of acquired records per partition of a share group.",
         ),
         _setting(
             "share.record.lock.duration.ms",
             SettingType.INT,
             "30000",
             Range(1, INT_MAX),
-            "How long a member of a share group has for a record it acquired.",
+            "How long a member of a share group may hold an acquired record.",
         ),
         _setting(
             "share.renew.acknowledge.enable",
             SettingType.BOOLEAN,
             "true",
             None,
-            "Whether a member of a share group may ask for more time for a record it acquired (KIP-1222).",
+            "Whether a member of a share group may renew the lock of an acquired record (KIP-1222).",
         ),
     )
 )

@@ -2,7 +2,7 @@
 
     listeners=INTERNAL://10.0.0.5:9092,EXTERNAL://:9094        where connections are taken, each name once
     advertised.listeners=EXTERNAL://kafka.example:9094         what who came by EXTERNAL is told
-    listener.security.protocol.map=INTERNAL:PLAINTEXT,...      how each name speaks; PLAINTEXT is all there is yet
+    listener.security.protocol.map=INTERNAL:PLAINTEXT,...      how each name speaks (`SecurityProtocol`)
 
 Who came by a listener that advertises nothing is told the address it came by. Listeners that belong to the controllers
 (`controller.listener.names`) are not opened, since there is no KRaft quorum: Kafka's own example file has one.
@@ -14,14 +14,12 @@ from typing import Final
 
 from msgspec import Struct
 
+from ottla.model.security_protocol import SecurityProtocol
 from ottla.settings.definition import InvalidSettingError, shortened
-from ottla.settings.endpoint import PLAINTEXT, Endpoint, parse_endpoint
+from ottla.settings.endpoint import Endpoint, parse_endpoint
 from ottla.settings.value import SettingValue, parse_list
 
-PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-"""How a listener can speak in Kafka."""
-
-DEFAULT_PROTOCOL_MAP: Final = ",".join(f"{name}:{name}" for name in PROTOCOLS)
+DEFAULT_PROTOCOL_MAP: Final = ",".join(f"{name}:{name}" for name in SecurityProtocol)
 LISTENER_SETTINGS: Final = ("listeners", "listener.security.protocol.map")
 """What may be set on a running broker and may not fit it any more when it is started with other listeners."""
 
@@ -39,7 +37,11 @@ class ListenerEndpoints(Struct, frozen=True):
     not_opened: tuple[Endpoint, ...]
     """Those of the controllers."""
     between_brokers: str
-    """The listener by which brokers speak to each other: `inter.broker.listener.name`, or the first."""
+    """The listener by which brokers speak to each other: `inter.broker.listener.name`, the one that is named as
+    `security.inter.broker.protocol`, or the first.
+    """
+    protocols: Mapping[str, SecurityProtocol]
+    """How each of those that are opened speaks, by its name."""
 
 
 def listeners_of(values: Mapping[str, SettingValue]) -> ListenerEndpoints:
@@ -52,7 +54,7 @@ def listeners_of(values: Mapping[str, SettingValue]) -> ListenerEndpoints:
     if len(opened) > LISTENERS_MAX:
         raise InvalidSettingError(f"listeners has {len(opened)} listeners: there may be {LISTENERS_MAX}")
     _require_different_ports(opened)
-    _require_plaintext(opened, _protocols(_items(values["listener.security.protocol.map"])))
+    protocols = _protocols_of(opened, _protocol_map(_items(values["listener.security.protocol.map"])))
     names = [each.listener for each in opened]
     advertised = {
         each.listener: each for each in _endpoints("advertised.listeners", values) if each.listener not in controllers
@@ -64,17 +66,30 @@ def listeners_of(values: Mapping[str, SettingValue]) -> ListenerEndpoints:
             )
         if endpoint.host in _EVERYWHERE:
             raise InvalidSettingError(f"advertised.listeners={endpoint} names no host that a client could come to")
-    between_brokers = values["inter.broker.listener.name"]
-    if between_brokers is not None and str(between_brokers).upper() not in names:
-        raise InvalidSettingError(
-            f"inter.broker.listener.name={shortened(str(between_brokers))!r} is none of listeners: {', '.join(names)}"
-        )
     return ListenerEndpoints(
         opened,
         MappingProxyType(advertised),
         tuple(each for each in endpoints if each.listener in controllers),
-        names[0] if between_brokers is None else str(between_brokers).upper(),
+        _between_brokers(values, names),
+        MappingProxyType(protocols),
     )
+
+
+def _between_brokers(values: Mapping[str, SettingValue], names: list[str]) -> str:
+    """The listener by which brokers speak to each other."""
+    wanted, protocol = values["inter.broker.listener.name"], values["security.inter.broker.protocol"]
+    if wanted is not None and protocol is not None:
+        raise InvalidSettingError(
+            "inter.broker.listener.name and security.inter.broker.protocol both say which listener brokers use: give "
+            "one of them"
+        )
+    if wanted is None and protocol is None:
+        return names[0]
+    setting = "inter.broker.listener.name" if protocol is None else "security.inter.broker.protocol"
+    name = str(wanted if protocol is None else protocol)
+    if name.upper() not in names:
+        raise InvalidSettingError(f"{setting}={shortened(name)!r} is none of listeners: {', '.join(names)}")
+    return name.upper()
 
 
 def listeners_set_while_running(static: str, dynamic: str) -> str:
@@ -136,30 +151,31 @@ def _require_different_ports(opened: Iterable[Endpoint]) -> None:
                 raise InvalidSettingError(f"listeners has {other} and {each} at one port: give each its own")
 
 
-def _require_plaintext(opened: Iterable[Endpoint], protocols: Mapping[str, str]) -> None:
+def _protocols_of(
+    opened: Iterable[Endpoint], protocol_map: Mapping[str, SecurityProtocol]
+) -> dict[str, SecurityProtocol]:
+    protocols: dict[str, SecurityProtocol] = {}
     for each in opened:
-        protocol = protocols.get(each.listener)
+        protocol = protocol_map.get(each.listener)
         if protocol is None:
             raise InvalidSettingError(
                 f"listeners names {each.listener}, which has no protocol: add {each.listener}:PLAINTEXT to "
                 "listener.security.protocol.map"
             )
-        if protocol != PLAINTEXT:
-            raise InvalidSettingError(
-                f"listeners has {each}, which speaks {protocol}: only PLAINTEXT is supported, yet"
-            )
+        protocols[each.listener] = protocol
+    return protocols
 
 
-def _protocols(entries: Iterable[str]) -> dict[str, str]:
-    protocols: dict[str, str] = {}
+def _protocol_map(entries: Iterable[str]) -> dict[str, SecurityProtocol]:
+    protocols: dict[str, SecurityProtocol] = {}
     for entry in entries:
         name, colon, protocol = (part.strip().upper() for part in entry.partition(":"))
-        if not (name and colon and protocol in PROTOCOLS):
+        if not (name and colon and protocol in SecurityProtocol.__members__):
             raise InvalidSettingError(
                 f"listener.security.protocol.map has {shortened(entry)!r}: write NAME:PROTOCOL, with one of "
-                f"{', '.join(PROTOCOLS)}"
+                f"{', '.join(SecurityProtocol)}"
             )
         if name in protocols:
             raise InvalidSettingError(f"listener.security.protocol.map names {shortened(name)} more than once")
-        protocols[name] = protocol
+        protocols[name] = SecurityProtocol(protocol)
     return protocols

@@ -5,8 +5,23 @@ from typing import Final
 
 from ottla.settings.value import SettingValue
 
-_DURATION: Final = re.compile(r"P(?!$)(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d{1,9})?S)?)?", re.ASCII)
+_DURATION: Final = re.compile(r"P(?!$)(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d{1,9})?S)?)?", re.ASCII | re.IGNORECASE)
 """An ISO 8601 duration in days and parts of them that is not negative."""
+
+
+_PARTS_MS: Final = {"D": 86_400_000, "H": 3_600_000, "M": 60_000, "S": 1_000}
+
+
+def duration_ms(text: str) -> int:
+    """An ISO 8601 duration in milliseconds.
+
+    >>> duration_ms("P1DT1H30M0.5S")
+    91800500
+    """
+    total = 0.0
+    for number, unit in re.findall(r"(\d+(?:\.\d+)?)([DHMS])", text.upper()):
+        total += float(number) * _PARTS_MS[unit]
+    return round(total)
 
 
 class OffsetReset:

@@ -15,7 +15,7 @@ occurs twice has its last value.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.model.errors import InvalidInputError
 
@@ -24,16 +24,39 @@ _HEX_DIGITS: Final = frozenset("0123456789abcdefABCDEF")
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-def parse_properties(text: str) -> dict[str, str]:
-    """The settings of a properties file, in their order. Raises InvalidInputError for a broken `\\uXXXX`."""
-    settings: dict[str, str] = {}
+class Property(NamedTuple):
+    """A value and the number of the line where it begins, from 1."""
+
+    value: str
+    line: int
+
+
+class BadLine(NamedTuple):
+    """A line that cannot be read, by its number from 1, and why."""
+
+    line: int
+    reason: str
+
+
+def read_properties(text: str) -> tuple[dict[str, Property], list[BadLine]]:
+    """The settings of a properties file, in their order, and the lines that cannot be read."""
+    settings: dict[str, Property] = {}
+    bad = []
     for number, line in _logical_lines(text):
         raw_key, raw_value = _split(line)
         try:
-            settings[_unescape(raw_key)] = _unescape(raw_value).rstrip(_BLANKS)
+            settings[_unescape(raw_key)] = Property(_unescape(raw_value).rstrip(_BLANKS), number)
         except ValueError as error:
-            raise InvalidInputError(f"line {number}: {error}") from None
-    return settings
+            bad.append(BadLine(number, str(error)))
+    return settings, bad
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """The settings of a properties file, in their order. Raises InvalidInputError for a broken `\\uXXXX`."""
+    settings, bad = read_properties(text)
+    if bad:
+        raise InvalidInputError(f"line {bad[0].line}: {bad[0].reason}")
+    return {name: each.value for name, each in settings.items()}
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

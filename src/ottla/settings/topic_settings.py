@@ -8,6 +8,10 @@ from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS
 from ottla.settings.value import SettingValue
 
 MIN_ISR: Final = "min.insync.replicas"
+DELIVER_TO: Final = "ottla.deliver.to"
+DELIVER_DELAY_MS: Final = "ottla.deliver.delay.ms"
+RETENTION_MS: Final = "retention.ms"
+"""Brokers may say "for ever" by any negative number, topics only by -1."""
 
 
 def require_consistent_topic_settings(own: Mapping[str, str]) -> None:
@@ -17,7 +21,12 @@ def require_consistent_topic_settings(own: Mapping[str, str]) -> None:
         for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
     ]
     if lags[0] > lags[1]:
-        raise InvalidSettingError(f"min.compaction.lag.ms={lags[0]} is above max.compaction.lag.ms={lags[1]}")
+        raise InvalidSettingError(f"conflict: min.compaction.lag.ms ({lags[0]}) > max.compaction.lag.ms ({lags[1]})")
+    if own.get(DELIVER_TO) and "compact" in (own.get("cleanup.policy") or ""):
+        raise InvalidSettingError(
+            f"conflict: {DELIVER_TO}={own[DELIVER_TO]} with cleanup.policy={own['cleanup.policy']}: compaction would "
+            "remove records that wait; take compact out of cleanup.policy"
+        )
 
 
 def topic_default(name: str, broker_settings: Mapping[str, str]) -> str:
@@ -28,7 +37,7 @@ def topic_default(name: str, broker_settings: Mapping[str, str]) -> str:
     for synonym in BROKER_SYNONYMS[name]:
         text = broker_settings.get(synonym.name)
         if text is not None:
-            return _scaled(text, synonym.factor)
+            return _scaled(name, text, synonym.factor)
     default = TOPIC_SETTINGS[name].default
     assert default is not None
     return default
@@ -44,8 +53,8 @@ def typed_topic_settings(effective: Mapping[str, str]) -> dict[str, SettingValue
     return {name: TOPIC_SETTINGS[name].parse(text) for name, text in effective.items()}
 
 
-def _scaled(text: str, factor: int) -> str:
-    if factor == 1:
+def _scaled(name: str, text: str, factor: int) -> str:
+    if factor == 1 and name != RETENTION_MS:
         return text
     number = int(text)
     return str(number * factor if number >= 0 else -1)

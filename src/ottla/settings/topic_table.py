@@ -19,7 +19,7 @@ from ottla.settings.definition import (
     UpdateMode,
     setting_table,
 )
-from ottla.settings.validators import OneOf, Range, ReplicaList
+from ottla.settings.validators import OneOf, OnlyFalse, Range, ReplicaList
 from ottla.settings.value import INT_MAX, LONG_MAX, SettingType
 
 
@@ -32,6 +32,8 @@ class BrokerSynonym(NamedTuple):
 
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 3_600_000
+DELAY_MAX_MS: Final = 3_653 * 86_400_000
+"""Ten years."""
 
 
 def _setting(
@@ -39,7 +41,7 @@ def _setting(
     kind: SettingType,
     default: str,
     documentation: str,
-    validator: Range | OneOf | ReplicaList | None = None,
+    validator: Range | OneOf | OnlyFalse | ReplicaList | None = None,
     importance: Importance = Importance.MEDIUM,
     no_effect: str | None = None,
 ) -> SettingDefinition:
@@ -55,7 +57,8 @@ def _setting(
     )
 
 
-_ALWAYS_FLUSHED: Final = " With log.flush.before.ack, the default, every record is flushed before that anyway."
+_TIERED: Final = "there is no tiered storage"
+_TIERED_DISABLED: Final = "Tiered Storage functionality is disabled in the broker"
 
 TOPIC_SETTINGS: Final[SettingTable] = setting_table(
     (
@@ -63,22 +66,22 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             "cleanup.policy",
             SettingType.LIST,
             "delete",
-            "What becomes of old records: delete drops whole segments by age and size, compact keeps at least the "
-            "last record of each key, both do both, and an empty list keeps everything.",
+            "What happens to old records: delete removes whole segments by age and size, compact keeps at least"
+            " the latest record of each key, both do both, and an empty list keeps everything.",
             OneOf(("compact", "delete")),
         ),
         _setting(
             "compression.gzip.level",
             SettingType.INT,
             "-1",
-            "How hard gzip tries when compression.type is gzip: 1 is fast, 9 makes the smallest, -1 is gzip's own.",
+            "The compression level when compression.type is gzip: 1 is fastest, 9 smallest, -1 gzip's default.",
             Range(1, 9, beside=-1),
         ),
         _setting(
             "compression.lz4.level",
             SettingType.INT,
             "9",
-            "How hard lz4 tries when compression.type is lz4: 1 is fast, 17 makes the smallest.",
+            "The compression level when compression.type is lz4: 1 is fastest, 17 smallest.",
             Range(1, 17),
             no_effect="lz4 is written in one way, the fast one",
         ),
@@ -86,53 +89,59 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             "compression.type",
             SettingType.STRING,
             "producer",
-            "How the broker keeps records: as the producer compressed them (producer), or by a codec, to which batches "
-            "that come otherwise are converted.",
+            "The codec of stored batches: producer keeps the producer's, any other recompresses batches that differ.",
             OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
         ),
         _setting(
             "compression.zstd.level",
             SettingType.INT,
             "3",
-            "How hard zstd tries when compression.type is zstd: below 0 is fastest, 22 makes the smallest.",
+            "The compression level when compression.type is zstd: negative levels are fastest, 22 is smallest.",
             Range(-131072, 22),
         ),
         _setting(
             "delete.retention.ms",
             SettingType.LONG,
             "86400000",
-            "How long a compacted topic keeps a tombstone, so that a reader who began before it still sees the delete.",
+            "How long a compacted topic keeps a tombstone, so that a reader that started before it still sees "
+            "the deletion.",
             Range(0),
+        ),
+        _setting(
+            "errors.deadletterqueue.group.enable",
+            SettingType.BOOLEAN,
+            "false",
+            "Whether share groups may write their dead letters to the topic (KIP-1191).",
         ),
         _setting(
             "file.delete.delay.ms",
             SettingType.LONG,
             "60000",
-            "How long the files of a dropped segment or topic stay on disk, renamed, for readers still at them.",
+            "How long the renamed files of a deleted segment or topic stay on disk for readers that still use them.",
             Range(0),
         ),
         _setting(
             "flush.messages",
             SettingType.LONG,
             str(LONG_MAX),
-            "How many records may wait to be flushed: the append that reaches it is acknowledged on disk."
-            f"{_ALWAYS_FLUSHED}",
+            "The number of records after which an append is flushed before it is acknowledged. With "
+            "log.flush.before.ack, the default, every record is.",
             Range(1),
         ),
         _setting(
             "flush.ms",
             SettingType.LONG,
             str(LONG_MAX),
-            "How long after its last flush a log is flushed again, looked at every "
-            f"log.flush.scheduler.interval.ms.{_ALWAYS_FLUSHED}",
+            "The time after which a log is flushed, checked every log.flush.scheduler.interval.ms. With "
+            "log.flush.before.ack, the default, every record is flushed at once.",
             Range(0),
         ),
         _setting(
             "index.interval.bytes",
             SettingType.INT,
             "4096",
-            "One entry is added to the offset index for about this many bytes of log: smaller finds offsets with less "
-            "scanning and makes the index larger.",
+            "The offset index gets one entry per this many bytes of log. Smaller values find offsets faster and"
+            " enlarge the index.",
             Range(0),
             Importance.LOW,
         ),
@@ -140,49 +149,49 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             "max.compaction.lag.ms",
             SettingType.LONG,
             str(LONG_MAX),
-            "The longest time a record of a compacted topic may stay out of reach of compaction.",
+            "The maximum time that a record stays uncompacted in a compacted topic.",
             Range(1),
         ),
         _setting(
             "max.message.bytes",
             SettingType.INT,
             "1048588",
-            "The largest record batch, as compressed by the producer, that is accepted.",
+            "The maximum size of a record batch, compressed as the producer sent it.",
             Range(0),
         ),
         _setting(
             "message.timestamp.after.max.ms",
             SettingType.LONG,
             "3600000",
-            "How far ahead of the broker's clock a record's timestamp may lie when producers set it.",
+            "How far ahead of the broker's clock a record's timestamp may be, with CreateTime.",
             Range(0),
         ),
         _setting(
             "message.timestamp.before.max.ms",
             SettingType.LONG,
             str(LONG_MAX),
-            "How far behind the broker's clock a record's timestamp may lie when producers set it.",
+            "How far behind the broker's clock a record's timestamp may be, with CreateTime.",
             Range(0),
         ),
         _setting(
             "message.timestamp.type",
             SettingType.STRING,
             "CreateTime",
-            "Whether records carry the producer's time (CreateTime) or the broker's at the append (LogAppendTime).",
+            "The timestamps of records: the producer's (CreateTime) or the broker's at append (LogAppendTime).",
             OneOf(("CreateTime", "LogAppendTime")),
         ),
         _setting(
             "min.cleanable.dirty.ratio",
             SettingType.DOUBLE,
             "0.5",
-            "A log is compacted once this share of it has not been compacted yet.",
+            "The share of a log that must be uncompacted before the cleaner compacts it.",
             Range(0, 1),
         ),
         _setting(
             "min.compaction.lag.ms",
             SettingType.LONG,
             "0",
-            "How long a record of a compacted topic is safe from compaction.",
+            "The minimum time that a record stays uncompacted in a compacted topic.",
             Range(0),
         ),
         *(
@@ -190,77 +199,143 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
                 f"{role}.replication.throttled.replicas",
                 SettingType.LIST,
                 "",
-                f"Replicas, as partition:broker or * for all, that keep to {role}.replication.throttled.rate while "
-                f"they are not in sync: {what}.",
+                f"The replicas, as partition:broker or * for all, to which {role}.replication.throttled.rate applies "
+                f"while they are not in sync: {what}.",
                 ReplicaList(),
             )
             for role, what in (
-                ("follower", "those that copy, on the brokers they are on"),
-                ("leader", "those that are copied from, on the brokers that lead them"),
+                ("follower", "those that copy"),
+                ("leader", "those that leaders send to"),
             )
         ),
         _setting(
             "min.insync.replicas",
             SettingType.INT,
             "1",
-            "How many replicas must have a record before acks=all is acknowledged; fewer in sync refuse the write. "
-            "Where there are fewer replicas than that, all of them.",
+            "The number of in-sync replicas that acks=all needs; with fewer, the write is refused. A topic with"
+            " a smaller replication factor needs all its replicas.",
             Range(1),
+        ),
+        _setting(
+            "nsq.paused",
+            SettingType.LIST,
+            "",
+            "What of the topic is paused for NSQ clients: names of channels, and * for the topic itself."
+            " Not a Kafka setting.",
+        ),
+        _setting(
+            "ottla.deliver.delay.ms",
+            SettingType.LONG,
+            "0",
+            "In a delay topic, how long after its timestamp a record is delivered that does not say when itself.",
+            Range(0, DELAY_MAX_MS),
+        ),
+        _setting(
+            "ottla.deliver.to",
+            SettingType.STRING,
+            "",
+            "Makes the topic a delay topic: its records are delivered to the topic of this name when they are due, and "
+            "are kept until then whatever retention is set.",
+        ),
+        _setting(
+            "ottla.ttl.ms",
+            SettingType.LONG,
+            "-1",
+            "How long after its timestamp a record is given to share groups and NSQ channels at the latest; then it is "
+            "archived, and becomes a dead letter of groups that have a topic for them. -1: for ever.",
+            Range(0, beside=-1),
         ),
         _setting(
             "preallocate",
             SettingType.BOOLEAN,
             "false",
-            "Whether a new segment's file is given its full size at once.",
+            "Whether the file of a new segment is preallocated at full size.",
+        ),
+        _setting(
+            "redis.key",
+            SettingType.STRING,
+            "",
+            "The key of Redis clients for which the topic was made: database, colon and the key, percent-encoded. It "
+            "makes the topic a stream; set when that is made. Not a Kafka setting.",
         ),
         _setting(
             "retention.bytes",
             SettingType.LONG,
             "-1",
-            "How large a partition may grow before its oldest segments are deleted; -1 is without limit.",
-            Range(-1),
+            "The size of a partition beyond which its oldest segments are deleted; -1 is unlimited.",
         ),
         _setting(
             "retention.ms",
             SettingType.LONG,
             "604800000",
-            "How long records are kept before their segment may be deleted; -1 is for ever.",
+            "The age at which records may be deleted with their segment; -1 keeps them for ever.",
             Range(-1),
+        ),
+        *(
+            _setting(
+                f"local.retention.{unit}",
+                SettingType.LONG,
+                "-2",
+                f"{what} of what is in tiered storage is kept on the broker; -2 is retention.{unit}.",
+                Range(-2),
+                no_effect=_TIERED,
+            )
+            for unit, what in (("bytes", "How many bytes"), ("ms", "How long a copy"))
+        ),
+        _setting(
+            "remote.log.copy.disable",
+            SettingType.BOOLEAN,
+            "false",
+            "Whether segments are no longer copied to tiered storage.",
+            no_effect=_TIERED,
+        ),
+        _setting(
+            "remote.log.delete.on.disable",
+            SettingType.BOOLEAN,
+            "false",
+            "Whether what is in tiered storage is deleted when remote.storage.enable becomes false.",
+            no_effect=_TIERED,
+        ),
+        _setting(
+            "remote.storage.enable",
+            SettingType.BOOLEAN,
+            "false",
+            f"Whether segments are copied to tiered storage. Only false is accepted: {_TIERED}.",
+            OnlyFalse(_TIERED_DISABLED),
         ),
         _setting(
             "segment.bytes",
             SettingType.INT,
             "1073741824",
-            "The size at which a segment is closed and a new one begun; deletion and compaction work on closed ones.",
+            "The size at which a new segment is rolled. Retention and compaction work on closed segments.",
             Range(1024 * 1024, INT_MAX),
         ),
         _setting(
             "segment.index.bytes",
             SettingType.INT,
             "10485760",
-            "The size an index may reach before its segment is closed.",
+            "The size of an index at which a new segment is rolled.",
             Range(4),
         ),
         _setting(
             "segment.jitter.ms",
             SettingType.LONG,
             "0",
-            "Up to how much earlier than at segment.ms a segment is closed by age, drawn for each, so that not all "
-            "topics begin new ones at once.",
+            "The maximum random jitter subtracted from segment.ms, so that not all topics roll at once.",
             Range(0),
         ),
         _setting(
             "segment.ms",
             SettingType.LONG,
             "604800000",
-            "The age at which a segment is closed even if it is not full.",
+            "The age at which a new segment is rolled even if it is not full.",
             Range(1),
         ),
         _setting(
             "unclean.leader.election.enable",
             SettingType.BOOLEAN,
             "false",
-            "Whether a replica that is not in sync may become the leader when no other is left, which loses records.",
+            "Whether a replica outside the ISR may become leader when no other is left, which loses records.",
         ),
     )
 )
@@ -276,6 +351,11 @@ BROKER_SYNONYMS: Final[Mapping[str, tuple[BrokerSynonym, ...]]] = MappingProxyTy
         "file.delete.delay.ms": (BrokerSynonym("log.segment.delete.delay.ms"),),
         "flush.messages": (BrokerSynonym("log.flush.interval.messages"),),
         "flush.ms": (BrokerSynonym("log.flush.interval.ms"), BrokerSynonym("log.flush.scheduler.interval.ms")),
+        "local.retention.bytes": (),
+        "local.retention.ms": (),
+        "remote.log.copy.disable": (),
+        "remote.log.delete.on.disable": (),
+        "remote.storage.enable": (),
         "index.interval.bytes": (BrokerSynonym("log.index.interval.bytes"),),
         "max.compaction.lag.ms": (BrokerSynonym("log.cleaner.max.compaction.lag.ms"),),
         "max.message.bytes": (BrokerSynonym("message.max.bytes"),),
@@ -287,7 +367,13 @@ BROKER_SYNONYMS: Final[Mapping[str, tuple[BrokerSynonym, ...]]] = MappingProxyTy
         "follower.replication.throttled.replicas": (),
         "leader.replication.throttled.replicas": (),
         "min.insync.replicas": (BrokerSynonym("min.insync.replicas"),),
+        "errors.deadletterqueue.group.enable": (),
+        "nsq.paused": (),
+        "ottla.deliver.delay.ms": (),
+        "ottla.deliver.to": (),
+        "ottla.ttl.ms": (),
         "preallocate": (BrokerSynonym("log.preallocate"),),
+        "redis.key": (),
         "retention.bytes": (BrokerSynonym("log.retention.bytes"),),
         "retention.ms": (
             BrokerSynonym("log.retention.ms"),
@@ -299,25 +385,5 @@ BROKER_SYNONYMS: Final[Mapping[str, tuple[BrokerSynonym, ...]]] = MappingProxyTy
         "segment.jitter.ms": (BrokerSynonym("log.roll.jitter.ms"), BrokerSynonym("log.roll.jitter.hours", HOUR_MS)),
         "segment.ms": (BrokerSynonym("log.roll.ms"), BrokerSynonym("log.roll.hours", HOUR_MS)),
         "unclean.leader.election.enable": (BrokerSynonym("unclean.leader.election.enable"),),
-    }
-)
-
-
-class UnsupportedSetting(NamedTuple):
-    """A topic setting of Kafka's that does nothing here: only its default is accepted, so nobody is misled."""
-
-    default: str
-    reason: str
-
-
-_TIERED: Final = "there is no tiered storage"
-
-UNSUPPORTED_TOPIC_SETTINGS: Final[Mapping[str, UnsupportedSetting]] = MappingProxyType(
-    {
-        "local.retention.bytes": UnsupportedSetting("-2", _TIERED),
-        "local.retention.ms": UnsupportedSetting("-2", _TIERED),
-        "remote.log.copy.disable": UnsupportedSetting("false", _TIERED),
-        "remote.log.delete.on.disable": UnsupportedSetting("false", _TIERED),
-        "remote.storage.enable": UnsupportedSetting("false", _TIERED),
     }
 )

@@ -1,9 +1,8 @@
 """What to tell somebody who names a setting that is not there.
 
-The hints cost a look into a dictionary each: strangers may send as many names as fit a request.
+Strangers may send as many names as fit a request: what a hint costs does not grow with the number of settings.
 """
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
@@ -12,7 +11,11 @@ from typing import Final
 from ottla.settings.broker_table import ALIASES, BROKER_SETTINGS
 from ottla.settings.definition import shortened
 from ottla.settings.foreign_settings import ignored_reason, refused_reason
-from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS, UNSUPPORTED_TOPIC_SETTINGS
+from ottla.settings.similar_names import SimilarNames
+from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS
+
+_UNKNOWN_TOPIC: Final = "Unknown topic config name"
+"""In Kafka's words: people search for them."""
 
 _LOOK_IT_UP: Final = "take it out, or find the right name in docs/settings.md"
 
@@ -26,10 +29,10 @@ def unknown_topic_setting(name: str) -> str:
     """Why `name` cannot be set on a topic, and what to do instead."""
     topic_setting = _TOPIC_SETTING_OF.get(name)
     if topic_setting is not None:
-        return f"{name} is a setting of brokers: on a topic, set {topic_setting}"
+        return f"{_UNKNOWN_TOPIC}: {name} is a setting of brokers: on a topic, set {topic_setting}"
     if name in BROKER_SETTINGS:
-        return f"{name} is a setting of brokers, topics have none of their own: take it out"
-    return _unknown(name, "topic")
+        return f"{_UNKNOWN_TOPIC}: {name} is a setting of brokers, topics have none of their own: take it out"
+    return f"{_UNKNOWN_TOPIC}: {shortened(name)}: {_hint(name, 'topic')}"
 
 
 def unknown_broker_setting(name: str) -> str:
@@ -45,25 +48,17 @@ def unknown_broker_setting(name: str) -> str:
     reason = ignored_reason(name, "")
     if reason is not None:
         return f"{name} would change nothing: {reason}; take it out"
-    if name in UNSUPPORTED_TOPIC_SETTINGS:
-        return f"{name} is not supported: {UNSUPPORTED_TOPIC_SETTINGS[name].reason}; take it out"
     if name in ALIASES:
         return f"{name} is the old name of {ALIASES[name]}"
-    return _unknown(name, "broker")
-
-
-def _words(name: str) -> str:
-    """A name without what people write differently: retention_ms, retention-ms and Retention.MS are one."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+    return f"Unknown broker config name: {shortened(name)}: {_hint(name, 'broker')}"
 
 
 @cache
-def _by_words(kind: str) -> Mapping[str, str]:
-    """The names of a kind by their words, made when somebody first makes a mistake."""
-    return {_words(name): name for name in (TOPIC_SETTINGS if kind == "topic" else BROKER_SETTINGS)}
+def _names(kind: str) -> SimilarNames:
+    """The names of a kind, made when somebody first makes a mistake."""
+    return SimilarNames(TOPIC_SETTINGS if kind == "topic" else BROKER_SETTINGS)
 
 
-def _unknown(name: str, kind: str) -> str:
-    similar = _by_words(kind).get(_words(name[:100]))
-    hint = f"did you mean {similar}?" if similar is not None else _LOOK_IT_UP
-    return f"{shortened(name)} is not a {kind} setting: {hint}"
+def _hint(name: str, kind: str) -> str:
+    similar = _names(kind).similar(name)
+    return f"did you mean {similar}?" if similar is not None else _LOOK_IT_UP

@@ -1,9 +1,12 @@
 """Which values a setting allows beyond its type."""
 
-from typing import Protocol
+import re
+from typing import Final, Protocol
 
 from msgspec import Struct
 
+from ottla.model.errors import ApiError
+from ottla.model.topic_name import is_internal_topic, validate_topic_name
 from ottla.settings.value import INT_MAX, LONG_MAX, SettingValue
 
 
@@ -49,26 +52,30 @@ class Range(Struct, frozen=True):
         return None
 
 
+_REPLICA: Final = re.compile(r"(\d{1,10}:\d{1,10})?", re.ASCII)
+
+
 class ReplicaList(Struct, frozen=True):
-    """Replicas as Kafka names them in settings: "partition:broker", or "*" for all."""
+    """Replicas as Kafka names them in settings: "partition:broker", or "*" alone for all.
+
+    An item without anything, as after a comma at the end, is allowed and means nothing.
+    """
 
     @property
     def allowed(self) -> str:
         """Which, in words that go on after the type."""
-        return " of partition:broker, or *"
+        return " of partition:broker, or * alone"
 
     def complaint(self, value: SettingValue) -> str | None:
         """What a value should have been, or None when it is allowed."""
         assert isinstance(value, tuple)
-        for item in value:
-            index, colon, broker_id = item.partition(":")
-            if item != "*" and not (colon and index.isdecimal() and broker_id.isdecimal() and len(item) <= 21):
-                return "must list replicas as partition:broker, or be *"
-        return None
+        if value == ("*",) or all(map(_REPLICA.fullmatch, value)):
+            return None
+        return "must be the literal '*' or a list of replicas, each as partition:broker"
 
 
 class OneOf(Struct, frozen=True):
-    """One of a few words, or, for a list, any of them without repetition."""
+    """One of a few words, or, for a list, any of them; a word that is repeated counts once."""
 
     choices: tuple[str, ...]
 
@@ -81,9 +88,7 @@ class OneOf(Struct, frozen=True):
         """What a value should have been, or None when it is allowed."""
         items = value if isinstance(value, tuple) else (value,)
         if any(item not in self.choices for item in items):
-            return f"must be {' or '.join(self.choices)}"
-        if len(set(items)) != len(items):
-            return "must not name anything twice"
+            return f"must be one of: {', '.join(self.choices)}"
         return None
 
 
@@ -103,6 +108,34 @@ class Length(Struct, frozen=True):
         return None if len(value) >= self.low else f"must have at least {self.low} characters"
 
 
+class NotZero(Struct, frozen=True):
+    """A number other than 0; all that are negative mean "without limit"."""
+
+    @property
+    def allowed(self) -> str:
+        """Which, in words that go on after the type."""
+        return " of at least 1, or a negative one for no limit"
+
+    def complaint(self, value: SettingValue) -> str | None:
+        """What a value should have been, or None when it is allowed."""
+        return "must be unlimited (-1), or greater than or equal to 1" if value == 0 else None
+
+
+class OnlyFalse(Struct, frozen=True):
+    """A switch of something that is not there."""
+
+    why: str
+
+    @property
+    def allowed(self) -> str:
+        """Which, in words that go on after the type."""
+        return f"; here only false: {self.why}"
+
+    def complaint(self, value: SettingValue) -> str | None:
+        """What a value should have been, or None when it is allowed."""
+        return f"must be false: {self.why}" if value else None
+
+
 class NotEmpty(Struct, frozen=True):
     """A text or list with something in it."""
 
@@ -114,3 +147,23 @@ class NotEmpty(Struct, frozen=True):
     def complaint(self, value: SettingValue) -> str | None:
         """What a value should have been, or None when it is allowed."""
         return None if value else "must not be empty"
+
+
+class WritableTopic(Struct, frozen=True):
+    """The name of a topic that anybody may write to, whether or not it is there, or nothing."""
+
+    @property
+    def allowed(self) -> str:
+        """Which, in words that go on after the type."""
+        return " that can be the name of a topic, or empty"
+
+    def complaint(self, value: SettingValue) -> str | None:
+        """What a value should have been, or None when it is allowed."""
+        assert isinstance(value, str)
+        if not value:
+            return None
+        try:
+            validate_topic_name(value)
+        except ApiError:
+            return "must be the name of a topic: up to 249 letters, digits, dots, underscores and hyphens"
+        return "must not be a topic that holds a coordinator's state" if is_internal_topic(value) else None

@@ -1,17 +1,18 @@
 """`python -m ottla.simulation`: run schedules of a simulated cluster and look for one that breaks a rule."""
 
 import sys
-from itertools import count, islice
+from collections.abc import Iterable, Iterator
+from functools import partial
 
 import click
 
 from ottla.runtime.clock import SystemClock
 from ottla.simulation.decisions import PRODUCTION
 from ottla.simulation.drawing import draw
-from ottla.simulation.planted_bugs import ALL, TWELVE, PlantedBug
+from ottla.simulation.planted_bugs import ALL, PlantedBug
 from ottla.simulation.running import run
 from ottla.simulation.schedule import schedule_of
-from ottla.simulation.searching import calibrate, failures
+from ottla.simulation.searching import Calibration, calibrate, search, table
 from ottla.simulation.shrinking import shrink
 
 FINDS_MAX = 25
@@ -49,7 +50,7 @@ def main(
     if whole:
         sys.exit(_whole(seed, first, schedules, seconds, planted, bug))
     if planted:
-        _calibrate(schedules)
+        _print(table(_calibrations(schedules)))
     elif seed is not None:
         sys.exit(_show(seed, _NAMES.get(bug or "")))
     else:
@@ -64,34 +65,30 @@ def _whole(seed: int | None, first: int, schedules: int, seconds: float, planted
         raise click.UsageError(f"whole brokers can be given {', '.join(PLANTED)}, not {bug}")
     searching.with_fixed_hashes()
     if planted:
-        searching.calibrate(schedules)
+        _print(table(searching.calibrations(schedules)))
         return 0
     return searching.search(first, schedules, seconds, bug) if seed is None else searching.show(seed, bug)
 
 
 def _search(first: int, schedules: int, seconds: float, bug: PlantedBug | None) -> int:
-    clock = SystemClock()
-    begun_ms = clock.monotonic_ms()
-    tried = 0
     decisions = PRODUCTION if bug is None else bug.decisions
-    for found in failures(range(first, first + schedules), decisions):
-        tried += 1
-        if found is not None:
-            click.echo(f"seed {found.schedule.seed}: {found.result.violation}", err=True)
-            return _show(found.schedule.seed, bug)
-        if seconds and clock.monotonic_ms() - begun_ms >= seconds * 1000:
-            break
-    took_ms = max(clock.monotonic_ms() - begun_ms, 1)
-    click.echo(f"{tried:,} schedules, nothing wrong; {tried * 60_000 // took_ms:,} a minute")
+    runs = (run(schedule_of(seed), decisions) for seed in range(first, first + schedules))
+    searched = search(runs, SystemClock(), seconds)
+    if searched.failing is not None:
+        seed = searched.failing.schedule.seed
+        click.echo(f"seed {seed}: {searched.failing.violation}", err=True)
+        return _show(seed, bug)
+    click.echo(f"{searched.tried:,} schedules, nothing wrong; {searched.a_minute:,.0f} a minute")
     return 0
 
 
 def _show(seed: int, bug: PlantedBug | None) -> int:
     """Draw a seed, the shortest schedule with the same fault if it fails."""
-    decisions = PRODUCTION if bug is None else bug.decisions
+    run_it = partial(run, decisions=PRODUCTION if bug is None else bug.decisions)
     schedule = schedule_of(seed)
-    shortest = shrink(schedule, decisions)
-    result = run(shortest, decisions, traced=True)
+    result = run_it(schedule)
+    shortest = shrink(result, run_it).result.schedule if result.rules else schedule
+    result = run_it(shortest, traced=True)
     click.echo(draw(result), nl=False)
     if result.violation is None:
         click.echo(f"\nseed {seed}: {len(schedule)} steps, nothing wrong")
@@ -100,16 +97,15 @@ def _show(seed: int, bug: PlantedBug | None) -> int:
     return 1
 
 
-def _calibrate(schedules: int) -> None:
-    """Every planted bug, with the median number of schedules from one find to the next."""
-    click.echo(f"{'bug':<20}{'median':>8}{'found':>7}  first rule that it broke")
+def _calibrations(schedules: int) -> Iterator[tuple[str, Calibration]]:
     for bug in ALL:
-        if bug is ALL[len(TWELVE)]:
-            click.echo()
-        found = calibrate(islice(count(), schedules), bug.decisions, finds_max=FINDS_MAX)
-        middle = "-" if found.median is None else f"{found.median:,.0f}"
-        rule = found.rules[0] if found.rules else f"not found in {found.tried:,} schedules"
-        click.echo(f"{bug.name:<20}{middle:>8}{len(found.gaps):>7}  {rule}")
+        runs = (run(schedule_of(seed), bug.decisions) for seed in range(schedules))
+        yield bug.name, calibrate(runs, finds_max=FINDS_MAX)
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ class Producer:
         """Values and offsets, as the answers came."""
 
     def next_value(self) -> int:
-        """A value nobody wrote yet; it is outstanding from now on."""
+        """A new value; it is outstanding from now on."""
         value = self.index * VALUES_MAX + self.next_number
         self.next_number += 1
         self.outstanding.append(value)

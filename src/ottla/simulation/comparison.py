@@ -1,7 +1,7 @@
 """What clients saw, compared with what is there in the end.
 
-What was acknowledged and what was read is there, once and in order, and all replicas are equal. What was lost because
-more was broken than the cluster promises to bear is left out (`Ledger.lost`).
+Acknowledged and read records exist, once and in order, and all replicas are equal. Records that were lost because more
+faults occurred than the cluster promises to tolerate are excluded (`Ledger.lost`).
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """The controller's part of a simulated broker: sessions, fencing, elections, answers to AlterPartition.
 
-Each decision is made on the image the controller knows and appended under its epoch, expecting the log to end there;
-who is not the controller any more, or has not read all of it, appends nothing.
+Each decision uses the image that the controller knows. It is appended under the controller's epoch, and expects the
+log to end there. A node that is no longer the controller, or has not read the whole log, appends nothing.
 """
 
 from collections.abc import Iterable

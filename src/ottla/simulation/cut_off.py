@@ -4,7 +4,8 @@
     links between brokers are cut, those to the store are not
     rounds: heartbeats --> the controller fences who is silent, or resigns --> another is elected --> a write
 
-What the controller knows of heartbeats is in the broker's own `HeartbeatTracker` and `CheckQuorum`; the links stay cut.
+The broker's own `HeartbeatTracker` and `CheckQuorum` hold the controller's knowledge of heartbeats. The links stay
+cut.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """The decisions under test: the functions by which brokers and controllers decide, each called through this table.
 
-Whatever a simulated broker decides about leaders, in-sync replicas, high watermarks, epochs and cuts it asks of one of
-these. A planted bug (`ottla.simulation.planted_bugs`) is a table with one of them replaced.
+A simulated broker uses these functions for every decision about leaders, in-sync replicas, high watermarks, epochs and
+truncation. A planted bug (`ottla.simulation.planted_bugs`) is a table with one of them replaced.
 """
 
 from collections.abc import Callable, Container

@@ -5,7 +5,7 @@
        3     |           p0-0 at 0, epoch 0       |                 |
        5     |                  |<--Fetch 0, e0---|                 |
 
-Messages are drawn where they arrive. What the controller decides stands under `metadata`.
+Messages are drawn where they arrive. The controller's decisions are under `metadata`.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,8 +1,8 @@
 """The end of a schedule: everything heals, must come to rest, and is compared with what clients saw.
 
-Links carry, who was down starts, who was paused goes on; then brokers, controller and clients do their work in turns.
-Within `ROUNDS_MAX` of them every partition must have its leader, its whole ISR, equal logs and a high watermark at
-their end, and everybody's writes must be acknowledged, a new one as well.
+Links work again, stopped nodes start, paused nodes continue. Then brokers, controller and clients run in turns. Within
+`ROUNDS_MAX` of them every partition must have its leader, its whole ISR, equal logs and a high watermark at their end.
+All writes must be acknowledged, a new one as well.
 """
 
 from typing import Final

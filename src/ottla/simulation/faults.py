@@ -1,6 +1,6 @@
 """What goes wrong: messages, processes, power, disks, links, sessions, clocks; one function an action.
 
-Each takes the world and three operands between 0 and 255, and does nothing where it makes no sense.
+Each takes the world and three operands between 0 and 255. It does nothing if it does not apply.
 """
 
 from typing import Final

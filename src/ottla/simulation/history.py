@@ -1,14 +1,14 @@
 """What the clients of a replicated log saw, and what its replicas hold in the end: a history, for `anomalies.check`.
 
-For simulated and real clusters alike: whoever records what each client was told, and reads everything in the end, can
-ask. Times are of one clock that all clients share; where one is 0 it is not known, and what needs it is not found.
+It is for simulated and real clusters: record every response that a client got, read everything at the end, and check
+it. Times are from one clock that all clients share. A time of 0 is unknown, and anomalies that need it are not found.
 
-    send   invoked ----------------- completed: OK at an offset | FAIL, certainly not there | INFO, nobody knows
+    send   invoked ----------------- completed: OK at an offset | FAIL, certainly not there | UNKNOWN, nobody knows
     poll   invoked -- records of a partition from one broker, with the high watermark it named -- completed
     final  what each replica holds when everything has healed
 
-A send without an answer is given every benefit: its value may be there or not, but once, in its place. An answer that
-says that it did not happen has none: whoever records FAIL for what may have happened makes false findings.
+A send without a response may have happened or not: its value may exist or not, but only once, in its place. A response
+that says that the send did not happen is certain: FAIL for a send that may have happened gives false findings.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ class Outcome(Enum):
 
     OK = "ok"
     FAIL = "fail"
-    INFO = "info"
+    UNKNOWN = "unknown"
 
 
 class Send(Struct, frozen=True):

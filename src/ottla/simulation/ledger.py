@@ -1,8 +1,8 @@
 """What is committed, and what must hold of it after each step.
 
-The first leader that moves its high watermark over an offset writes its record down here. From then on every replica
-whose high watermark passes that offset must have that record there, nobody may cut it, and every member of the ISR, as
-the store has it, must hold it.
+The first leader that advances its high watermark past an offset records it here. From then on every replica whose high
+watermark passes that offset must have that record there. No replica may truncate it, and every member of the ISR in
+the store must hold it.
 """
 
 from typing import NoReturn
@@ -92,7 +92,7 @@ class Ledger:
         return not known or (known <= end_offset and replica.records[known - 1] == self.committed[-1])
 
     def missing_on(self, replica: Replica) -> NoReturn:
-        """A member of ISR or ELR has not everything that is committed."""
+        """Raises Violation: a member of ISR or ELR lacks a committed record."""
         violated(
             "members of ISR and ELR hold what is committed",
             f"{len(self.committed)} records, broker {replica.broker_id} has {len(replica.records)}",

@@ -1,7 +1,7 @@
 """What travels between the nodes of a simulated cluster.
 
-Plain tuples: kind, from, to, partition, then what the kind says. Node 0 is the store, the brokers follow from 1 on, and
-the clients behind them.
+Plain tuples: kind, from, to, partition, then the fields of the kind. Node 0 is the store. The brokers start at 1, and
+the clients follow them.
 """
 
 from typing import Any, Final

@@ -1,7 +1,7 @@
 """The store's contract in the simulated world: sessions, conditional election, an append fenced by epoch and offset.
 
-The log holds images instead of records: what the metadata is after each append. A broker that follows it is at one of
-them; what the store has is the last.
+The log holds images instead of records: the metadata after each append. A broker that follows it has one of them; the
+store has the last.
 """
 
 from msgspec import Struct

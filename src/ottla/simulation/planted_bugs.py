@@ -1,7 +1,7 @@
 """Bugs that Kafka and others have had, each planted by replacing one decision; the simulator has to find every one.
 
-A simulator that finds nothing may be looking at nothing. These say what it sees: how many schedules each takes to find
-is measured by `python -m ottla.simulation --planted`, and a test keeps it so.
+A simulator that finds nothing may check nothing. These bugs show what it detects:
+`python -m ottla.simulation --planted` measures how many schedules each takes, and a test checks it.
 
 Sources: KIP-101, KIP-279, KIP-320 and the models written for them, KIP-497, KIP-966, CVE-2018-1288.
 """

@@ -1,6 +1,6 @@
 """The producers of a simulated log: the broker's own ProducerStateManager, one batch a record.
 
-A value says who wrote it: `producer * VALUES_MAX + sequence number`.
+A value identifies its producer: `producer * VALUES_MAX + sequence number`.
 """
 
 from typing import Final, cast

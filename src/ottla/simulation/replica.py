@@ -72,13 +72,13 @@ class Replica:
         """For planted bugs: a follower of old protocols asks once in an epoch where to cut."""
 
     def append(self, entry: Entry) -> None:
-        """Write a record behind the others."""
+        """Appends a record."""
         if entry[0] != self.epochs.latest_epoch:
             self.epochs.assign(entry[0], len(self.records))
         self.records.append(entry)
 
     def truncate(self, end_offset: int) -> None:
-        """Cut the log; what was cut is gone from the disk as well."""
+        """Truncates the log, on disk as well."""
         del self.records[end_offset:]
         self.epochs.truncate_from_end(end_offset)
         self.synced = min(self.synced, end_offset)
@@ -86,7 +86,7 @@ class Replica:
         self.high_watermark = min(self.high_watermark, end_offset)
 
     def stop(self) -> None:
-        """The process is gone: what only it knew is forgotten."""
+        """Ends the process: its memory is lost."""
         self.high_watermark = self.checkpoint
         self.leader = self.leader_epoch = self.partition_epoch = -1
         self.in_sync = None
@@ -99,7 +99,7 @@ class Replica:
             self.truncate(end)
 
     def wipe(self) -> None:
-        """The disk was lost and another one put in its place."""
+        """Replaces the disk by an empty one."""
         self.records = []
         self.epochs = LeaderEpochCache()
         self.synced = self.checkpoint = self.high_watermark = 0

@@ -29,10 +29,15 @@ HANDLERS: Final[dict[int, Handler]] = {
 class Result(Struct, frozen=True):
     """What became of a schedule."""
 
+    schedule: Schedule
+    """As far as it ran: to the step in which a rule was broken, if one was."""
     violation: Violation | None
-    step: int
-    """The number of the step in which it was found; the number of all steps for what the end found."""
     world: World
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The rule that was broken, if one was."""
+        return () if self.violation is None else (self.violation.rule,)
 
 
 def run(schedule: Schedule, decisions: Decisions = PRODUCTION, *, traced: bool = False) -> Result:
@@ -54,5 +59,5 @@ def run(schedule: Schedule, decisions: Decisions = PRODUCTION, *, traced: bool =
     except Violation as violation:
         if world.trace is not None:
             world.note("violation", str(violation))
-        return Result(violation, number, world)
-    return Result(None, number, world)
+        return Result(schedule.with_parts(schedule.parts[:number]), violation, world)
+    return Result(schedule, None, world)

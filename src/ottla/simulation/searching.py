@@ -1,20 +1,44 @@
-"""Looks for schedules that fail: seed after seed, each run to its end or to the first rule it breaks."""
+"""Looks for schedules that fail, for both simulators: seed after seed, until one breaks a rule."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from statistics import median
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from ottla.simulation.decisions import PRODUCTION, Decisions
-from ottla.simulation.running import Result, run
-from ottla.simulation.schedule import Schedule, schedule_of
+from ottla.runtime.clock import Clock
+from ottla.simulation.shrinking import Result
+
+R = TypeVar("R", bound=Result)
 
 
-class Found(Struct, frozen=True):
-    """A schedule that broke a rule."""
+class Searched(Struct, Generic[R], frozen=True):
+    """What a search came to: the first run that broke a rule, if any did."""
 
-    schedule: Schedule
-    result: Result
+    failing: R | None
+    tried: int
+    took_ms: int
+
+    @property
+    def a_minute(self) -> float:
+        """Schedules a minute."""
+        return self.tried * 60_000 / self.took_ms
+
+
+def search(runs: Iterable[R], clock: Clock, seconds: float) -> Searched[R]:
+    """Run until one breaks a rule, or for so many seconds if that is not 0."""
+    begun_ms = clock.monotonic_ms()
+    tried = 0
+    failing: R | None = None
+    for result in runs:
+        tried += 1
+        if result.rules:
+            failing = result
+            break
+        if seconds and clock.monotonic_ms() - begun_ms >= seconds * 1000:
+            break
+    return Searched(failing, tried, max(clock.monotonic_ms() - begun_ms, 1))
 
 
 class Calibration(Struct, frozen=True):
@@ -23,7 +47,7 @@ class Calibration(Struct, frozen=True):
     tried: int
     gaps: tuple[int, ...]
     rules: tuple[str, ...]
-    """Which rules it broke, the most frequent first."""
+    """Which rules it broke first, the most frequent first."""
 
     @property
     def median(self) -> float | None:
@@ -31,28 +55,27 @@ class Calibration(Struct, frozen=True):
         return median(self.gaps) if self.gaps else None
 
 
-def failures(seeds: Iterable[int], decisions: Decisions = PRODUCTION) -> Iterator[Found | None]:
-    """One for each seed: what it found, None when every rule held."""
-    for seed in seeds:
-        schedule = schedule_of(seed)
-        result = run(schedule, decisions)
-        yield None if result.violation is None else Found(schedule, result)
-
-
-def calibrate(seeds: Iterable[int], decisions: Decisions, *, finds_max: int) -> Calibration:
-    """Look for a planted bug, up to `finds_max` times."""
-    tried = gap = 0
+def calibrate(runs: Iterable[Result], *, finds_max: int) -> Calibration:
+    """Look for a planted bug in runs that have it, up to `finds_max` times."""
+    tried = before = 0
     gaps: list[int] = []
-    rules: dict[str, int] = {}
-    for found in failures(seeds, decisions):
+    rules: Counter[str] = Counter()
+    for result in runs:
         tried += 1
-        gap += 1
-        if found is None or found.result.violation is None:
+        if not result.rules:
             continue
-        rule = found.result.violation.rule
-        rules[rule] = rules.get(rule, 0) + 1
-        gaps.append(gap)
-        gap = 0
+        rules[result.rules[0]] += 1
+        gaps.append(tried - before)
+        before = tried
         if len(gaps) == finds_max:
             break
-    return Calibration(tried, tuple(gaps), tuple(sorted(rules, key=lambda each: -rules[each])))
+    return Calibration(tried, tuple(gaps), tuple(rule for rule, _ in rules.most_common()))
+
+
+def table(found: Iterable[tuple[str, Calibration]]) -> Iterator[str]:
+    """The lines of a table of planted bugs, each when it is known."""
+    yield f"{'bug':<20}{'median':>8}{'found':>7}  first rule that it broke"
+    for name, calibration in found:
+        middle = "-" if calibration.median is None else f"{calibration.median:,.0f}"
+        rule = calibration.rules[0] if calibration.rules else f"not found in {calibration.tried:,} schedules"
+        yield f"{name:<20}{middle:>8}{len(calibration.gaps):>7}  {rule}"

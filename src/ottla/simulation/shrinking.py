@@ -1,36 +1,109 @@
 """Makes a failing schedule shorter: steps are left out as long as the same rule is broken without them.
 
-Delta debugging (Zeller and Hildebrandt, 2002): halves are left out first, then smaller and smaller parts, at last
-single steps. What is left fails, and fails no more when any one of its steps is left out.
+Delta debugging (Zeller and Hildebrandt, 2002): first halves are left out, then smaller parts, at last single steps.
+The result fails, and no longer fails if any one of its steps is left out.
+
+For both simulators. Runs of whole brokers take seconds, so they have limits. There each step that is left out changes
+the rest of a run: a violation that depends on a race may not occur again without any one of them, and all stay.
 """
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Protocol, Self, TypeVar
 
-from msgspec.structs import replace
+from msgspec import Struct
 
-from ottla.simulation.decisions import PRODUCTION, Decisions
-from ottla.simulation.running import run
-from ottla.simulation.schedule import STEP_BYTES, Schedule
+from ottla.runtime.clock import Clock
 
 T = TypeVar("T")
 
 
-def shrink(schedule: Schedule, decisions: Decisions = PRODUCTION) -> Schedule:
-    """The shortest schedule found that breaks the rule that `schedule` breaks; the very one when it breaks none."""
-    result = run(schedule, decisions)
-    if result.violation is None:
-        return schedule
-    rule = result.violation.rule
+class Schedule(Protocol):
+    """What happens in a run, in parts that may be left out."""
 
-    def fails(steps: list[bytes]) -> bool:
-        found = run(replace(schedule, steps=b"".join(steps)), decisions).violation
-        return found is not None and found.rule == rule
+    @property
+    def parts(self) -> list[Any]:
+        """Its steps."""
+        ...
 
-    drawn = schedule.steps[: result.step * STEP_BYTES]
-    steps: list[bytes] = [drawn[at : at + STEP_BYTES] for at in range(0, len(drawn), STEP_BYTES)]
-    shortest: list[bytes] = minimal(steps, fails)
-    return replace(schedule, steps=b"".join(shortest))
+    def with_parts(self, parts: Sequence[Any]) -> Self:
+        """The schedule with these steps alone."""
+        ...
+
+    def with_early_ends(self) -> Iterable[Self]:
+        """The same steps with less time after the last, the least first."""
+        ...
+
+
+class Result(Protocol):
+    """What came of a schedule."""
+
+    @property
+    def schedule(self) -> Any:
+        """As far as it ran."""
+        ...
+
+    @property
+    def rules(self) -> Sequence[str]:
+        """Which rules were broken."""
+        ...
+
+
+S = TypeVar("S", bound=Schedule)
+R = TypeVar("R", bound=Result)
+
+
+class Limits(Struct, frozen=True):
+    """How many runs may be tried, and for how long."""
+
+    clock: Clock
+    runs_max: int = 60
+    seconds_max: float = 300.0
+
+
+class Shrunk(Struct, Generic[R], frozen=True):
+    """What came of the shortest schedule that was found, and how many runs that took."""
+
+    result: R
+    runs: int
+
+
+class _Shrinking(Generic[S, R]):
+    def __init__(self, failing: R, run: Callable[[S], R], limits: Limits | None) -> None:
+        self.shortest = failing
+        self.runs = 0
+        self._rule = failing.rules[0]
+        self._run = run
+        self._limits = limits
+        self._begun_ms = limits.clock.monotonic_ms() if limits is not None else 0
+
+    def fails(self, schedule: S) -> bool:
+        """Whether that breaks the rule too; False when no more may be tried."""
+        if not self._may_run():
+            return False
+        self.runs += 1
+        result = self._run(schedule)
+        if self._rule not in result.rules:
+            return False
+        self.shortest = result
+        return True
+
+    def _may_run(self) -> bool:
+        limits = self._limits
+        if limits is None:
+            return True
+        passed_ms = limits.clock.monotonic_ms() - self._begun_ms
+        return self.runs < limits.runs_max and passed_ms < limits.seconds_max * 1000
+
+
+def shrink(failing: R, run: Callable[[Any], R], limits: Limits | None = None) -> Shrunk[R]:
+    """The shortest schedule found that breaks the first rule that `failing` breaks, which breaks some."""
+    schedule = failing.schedule
+    shrinking: _Shrinking[Any, R] = _Shrinking(failing, run, limits)
+    minimal(schedule.parts, lambda parts: shrinking.fails(schedule.with_parts(parts)))
+    for shorter in shrinking.shortest.schedule.with_early_ends():
+        if shrinking.fails(shorter):
+            break
+    return Shrunk(shrinking.shortest, shrinking.runs)
 
 
 def minimal(steps: list[T], fails: Callable[[list[T]], bool]) -> list[T]:

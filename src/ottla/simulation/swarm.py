@@ -1,7 +1,7 @@
 """What a schedule is made of: which cluster, which faults, how often; drawn from its seed (swarm testing).
 
-A schedule that has every fault at once rarely gets anywhere, and one with few finds what needs those few. So each seed
-leaves most faults out and gives those that stay a weight of their own.
+A schedule with every fault rarely gets far, and one with few faults finds the bugs that need those few. So each seed
+leaves most faults out and gives each of the others a weight.
 """
 
 from enum import IntEnum

@@ -1,6 +1,6 @@
 """What goes on in a cluster by itself: requests, fetches, heartbeats, elections, timers; one function an action.
 
-Each takes the world and three operands between 0 and 255, and does nothing where it makes no sense.
+Each takes the world and three operands between 0 and 255. It does nothing if it does not apply.
 """
 
 from ottla.metadata.controller.partition_leadership import Election

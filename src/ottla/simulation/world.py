@@ -1,8 +1,8 @@
 """A cluster in one thread: brokers, the store, the network between them, and clients; stepped by a schedule.
 
-There is no clock that runs: each step is one thing that happens, whichever the schedule drew. A message may arrive in
-the next step or after a hundred others, a timer goes off whenever its step comes. So every order that a clock could
-make is possible, and many that it makes once in a year.
+There is no running clock: each step is one event, which the schedule drew. A message may arrive in the next step or
+after a hundred others, and a timer fires when its step comes. So every order that a clock could produce is possible,
+also those that occur once in a year.
 
     decisions     which functions decide
     metadata      what the store holds
@@ -167,7 +167,7 @@ class World:
         return metadata
 
     def note(self, *event: object) -> None:
-        """Write an event down, for the trace; callers ask first whether there is one."""
+        """Adds an event to the trace; callers check first that there is one."""
         if self.trace is not None:
             self.trace.append((self.step_number, *event))
 
@@ -200,7 +200,7 @@ class World:
             self.handlers[answer[0]](self, answer)
 
     def deliver(self, index: int) -> None:
-        """Give a message to whom it is for; it waits while its link is cut or its receiver is paused."""
+        """Delivers a message; it waits while the link is cut or the receiver is paused."""
         network = self.network
         message = network[index]
         receiver = message[2]
@@ -221,7 +221,7 @@ class World:
             self.send(answer)
 
     def clock_of(self, broker: Broker) -> int:
-        """What time a broker has."""
+        """The clock of a broker."""
         return self.now_ms + broker.skew_ms
 
     def losses_borne(self, partition: int) -> int:
@@ -234,5 +234,5 @@ class World:
 
     @property
     def image(self) -> Image:
-        """The newest, whoever knows of it."""
+        """The newest metadata image of any broker."""
         return self.metadata.images[-1]

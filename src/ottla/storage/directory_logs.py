@@ -66,7 +66,7 @@ class DirectoryLogs:
         self._identity: tuple[str, int] | None = None
         self._load_failure: OSError | None = None
         self.resources = own = resources(self.writer)
-        """The doors to this disk, and what is shared with the other directories."""
+        """Access to this disk, and what is shared with the other directories."""
         self.directory = LogDirectory(path, own.disk, own.rng)
         self.removal = removal(own)
         self.checkpoints = LogCheckpoints(self.directory, own, locks)
@@ -164,8 +164,8 @@ class DirectoryLogs:
         self._remove_leftovers()
 
     def _load_again(self) -> None:
-        self.directory.open()
         try:
+            self.directory.open()
             if self._identity is not None:
                 self.directory.identify(*self._identity)
             self.load()
@@ -223,7 +223,9 @@ class DirectoryLogs:
         try:
             await self._tasks.in_thread(self.directory.mark_failing)
         except OSError as error:
-            logger.warning("restart the machine, not only the broker: the failure could not be noted: %s", error)
+            logger.warning(
+                "could not store a marker of the disk failure: restart the machine, not only the broker: %s", error
+            )
 
     def _fail(self, error: OSError) -> None:
         if not self.writer.failure_can_pass:

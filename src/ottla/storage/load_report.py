@@ -23,8 +23,8 @@ class LoadReport(Struct, frozen=True):
         """What an operator should hear: nothing after a clean stop."""
         if not self.was_clean and self.log_count:
             yield (
-                f"the last broker did not stop cleanly: {self.log_count} logs checked, {self.scanned_bytes} bytes read "
-                f"again in {self.took_ms} ms"
+                f"the last shutdown was unclean: recovered {self.log_count} logs, {self.scanned_bytes} bytes read in "
+                f"{self.took_ms} ms"
             )
         yield from self.left_out
         for cut in self.cuts:

@@ -12,15 +12,15 @@ Appends get their offsets at once and are written, in this order, by the log I/O
 import asyncio
 import os
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import Final
 from uuid import UUID
 
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError, InvalidInputError
 from ottla.model.topic_partition import TopicPartition
-from ottla.native import BatchInfo, ProduceRun, assign_offsets
+from ottla.native import BatchInfo
 from ottla.storage.append_origin import AppendOrigin
+from ottla.storage.append_run import Run
 from ottla.storage.batch_scan import CorruptSegmentError
 from ottla.storage.file_names import PARTITION_METADATA, TRANSACTION_INDEX_SUFFIX
 from ottla.storage.log_append_info import LogAppendInfo
@@ -45,7 +45,6 @@ _COORDINATOR: Final = AppendOrigin.COORDINATOR
 _REPLICATION: Final = AppendOrigin.REPLICATION
 _WRITTEN_AND_SYNC: Final = WRITTEN | SYNC
 _LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
-_max_timestamp_of: Final = attrgetter("max_timestamp")
 
 
 class Log:
@@ -156,8 +155,7 @@ class Log:
 
     def append(
         self,
-        records: memoryview,
-        batches: Sequence[BatchInfo],
+        run: Run,
         *,
         leader_epoch: int,
         now_ms: int,
@@ -167,128 +165,96 @@ class Log:
         sync: bool = True,
         report_written: bool = True,
         transaction_version: int = 0,
-    ) -> LogAppendInfo:
-        """Append `records`, which `validate_batches` described as `batches`; writes offsets and epoch into them.
+        is_plain: bool = False,
+        at_once: bool = False,
+    ) -> LogAppendInfo | None:
+        """Append `run`; writes offsets and epoch into its batches.
 
-        `records` must stay untouched until `on_free` is called, once, or `on_stage`: with (1, errno) once they are
+        Its records must stay untouched until `on_free` is called, once, or `on_stage`: with (1, errno) once they are
         written and then, with `sync`, with (2, errno) once they are on disk. Who syncs and does not care for the first
         may leave it out with `report_written=False`: it costs as much as the second. Neither is called for a duplicate.
 
-        From the leader come batches of one epoch that follow each other without a gap, at or after the log end; nothing
-        is written into them.
+        From the leader come batches of one epoch that follow each other without a gap, at or after the log end
+        (`LeaderRun`).
 
         An append that reaches `flush.messages` is synced without `sync`, and reported only once it is.
+
+        `is_plain` is for requests of many producers: None is returned, and nothing has happened, where it is not all
+        of them in one go: for a new segment or leader epoch, a sync that nobody asked for, a duplicate. With `at_once`,
+        which is without a sync and without callbacks, everything is written when this returns; None is returned as well
+        where something is still to be written, or the log I/O thread is to write this. What is returned is of all.
 
         What a coordinator or the leader writes may be larger than a segment, and has one to itself then.
 
         Raises ApiError: KAFKA_STORAGE_ERROR; for clients RECORD_LIST_TOO_LARGE, OUT_OF_ORDER_SEQUENCE_NUMBER,
         INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE; for coordinators the latter two and TRANSACTION_COORDINATOR_FENCED,
         where `transaction_version` is that of the markers; from the leader OFFSET_OUT_OF_RANGE below the log end. What
-        the topic asks of batches
-        (`LogConfig.topic_rules`) was checked before.
+        the topic asks of batches (`LogConfig.topic_rules`) was checked before.
         """
-        resources = self._resources
-        if self._closed or resources.writer.failure is not None:
+        if self._closed or self._resources.writer.failure is not None:
             self._require_writable()
-        config = self.config
-        is_alone = len(batches) == 1
-        is_idempotent = not is_alone or batches[0].producer_id >= 0
-        if is_idempotent and origin is _CLIENT and (first_time := self.producers.admit(batches)) is not None:
-            return self._duplicate(first_time)
-        if is_idempotent and origin is _COORDINATOR:
-            self.producers.admit_from_coordinator(batches, transaction_version)
-        size = records.nbytes
-        if size > config.segment_bytes and origin is _CLIENT:
-            raise ApiError(
-                ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes do not fit a segment of {config.segment_bytes}"
-            )
-        stamp = -1
-        if config.message_timestamp_type is _LOG_APPEND_TIME and origin is not _REPLICATION:
-            stamp = max_timestamp = now_ms
-        else:
-            max_timestamp = batches[0].max_timestamp if is_alone else max(map(_max_timestamp_of, batches))
-        first_offset = self.log_end_offset
-        if origin is not _REPLICATION:
-            end_offset = assign_offsets(records, first_offset, leader_epoch, stamp)
-        else:
-            first_offset, end_offset = self._offsets_of_leader(batches)
-        if self._appender.must_roll(size, end_offset - 1, max_timestamp, now_ms, config):
-            self._roll(now_ms)
-        if leader_epoch > self.leader_epochs.latest_epoch:
-            self.leader_epochs.assign(leader_epoch, first_offset)
-        if not sync and end_offset - self._syncing_offset >= config.flush_messages:
+        config, first_offset, size = self.config, self.log_end_offset, run.size
+        if at_once and self._segments.written.offset != first_offset:
+            return None
+        if origin is _REPLICATION:
+            first_offset = self._offset_of_leader(run.batches[0].base_offset)
+        end_offset = first_offset + run.record_count
+        is_stamped = config.message_timestamp_type is _LOG_APPEND_TIME and origin is not _REPLICATION
+        stamp, max_timestamp = (now_ms, now_ms) if is_stamped else (-1, run.max_timestamp)
+        begins_segment = self._appender.must_roll(run, end_offset - 1, max_timestamp, now_ms, config)
+        begins_epoch = leader_epoch > self.leader_epochs.latest_epoch
+        is_sync_due = not sync and end_offset - self._syncing_offset >= config.flush_messages
+        is_first_sync = (sync or is_sync_due) and not self._identity_is_durable
+        if is_plain and (begins_segment or begins_epoch or is_sync_due or is_first_sync):
+            return None
+        batches = run.batches if run.is_idempotent else None
+        first_time = self._admit(size, batches, origin, transaction_version)
+        if first_time is not None:
+            return None if is_plain else self._duplicate(first_time)
+        records = run.assign(first_offset, leader_epoch, stamp)
+        if begins_segment or begins_epoch:
+            self._begin(first_offset, leader_epoch, now_ms, is_new_segment=begins_segment)
+        if is_sync_due:
             sync, report_written = True, False
             self._syncing_offset, self.last_flush_ms = end_offset, now_ms
-        if sync and not self._identity_is_durable:
+        if is_first_sync:
             self._make_identity_durable()
         appender = self._appender
-        token = PendingAppend(self, LogEnd(end_offset, appender.segment.size + size), on_free, on_stage)
+        end = LogEnd(end_offset, appender.segment.size + size)
+        token = None if at_once else PendingAppend(self, end, on_free, on_stage)
         flags = (_WRITTEN_AND_SYNC if report_written else SYNC) if sync else WRITTEN
-        appender.append(records, batches, first_offset, config, stamp, token, flags)
-        if is_idempotent and (aborted := self.producers.remember(batches, first_offset, stamp, now_ms)):
+        if not appender.append(run, records, first_offset, config, stamp, token, flags):
+            return None
+        if at_once:
+            self._segments.written = end
+        if batches is not None and (aborted := self.producers.remember(batches, first_offset, stamp, now_ms)):
             self._note_aborted(aborted)
         self.log_end_offset = end_offset
         self.snapshots.bytes_since += size
         return LogAppendInfo(first_offset, end_offset - 1, stamp, self.log_start_offset, max_timestamp)
 
-    def append_run(
-        self,
-        run: ProduceRun,
-        *,
-        leader_epoch: int,
-        now_ms: int,
-        on_free: OnFree | None = None,
-        on_stage: OnStage | None = None,
-        sync: bool = False,
-        report_written: bool = True,
-        at_once: bool = False,
-    ) -> LogAppendInfo | None:
-        """`append` for each batch of producers in `run`, with one write; what is returned is of all of them.
+    def _admit(
+        self, size: int, batches: Sequence[BatchInfo] | None, origin: AppendOrigin, transaction_version: int
+    ) -> ProducerBatch | None:
+        """Check that batches of producers come next; what became of one that was sent before. Raises ApiError."""
+        if origin is not _CLIENT:
+            if batches is not None and origin is _COORDINATOR:
+                self.producers.admit_from_coordinator(batches, transaction_version)
+            return None
+        first_time = None if batches is None else self.producers.admit(batches)
+        if first_time is None and size > self.config.segment_bytes:
+            raise ApiError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"{size} bytes exceed the maximum configured segment size, {self.config.segment_bytes}",
+            )
+        return first_time
 
-        `on_free` and `on_stage` are called as there. None, and nothing has happened, where that is not all there is to
-        it: a new segment or leader epoch, a sync that nobody asked for, a duplicate, anything that is refused.
-
-        `at_once`, which is without a sync and without either of them: everything is written when this returns, and
-        nobody else is told of it. None also where something is still to be written, or the thread is to write this.
-        """
-        if self._closed or self._resources.writer.failure is not None:
-            return None
-        config, appender, first_offset = self.config, self._appender, self.log_end_offset
-        if at_once and self._segments.written.offset != first_offset:
-            return None
-        end_offset = first_offset + run.record_count
-        stamped = config.message_timestamp_type is _LOG_APPEND_TIME
-        stamp, max_timestamp = (now_ms, now_ms) if stamped else (-1, run.max_timestamp)
-        if (
-            leader_epoch > self.leader_epochs.latest_epoch
-            or (not sync and end_offset - self._syncing_offset >= config.flush_messages)
-            or (sync and not self._identity_is_durable)
-            or not appender.takes_run(run, end_offset - 1, max_timestamp, now_ms, config)
-        ):
-            return None
-        batches = run.batches if run.is_idempotent else None
-        if batches is not None and not self._admits(batches):
-            return None
-        records = run.assign(first_offset, leader_epoch, stamp)
-        end = LogEnd(end_offset, appender.segment.size + len(records))
-        token = None if at_once else PendingAppend(self, end, on_free, on_stage)
-        flags = (_WRITTEN_AND_SYNC if report_written else SYNC) if sync else WRITTEN
-        if not appender.append_run(run, records, first_offset, config, stamp, token, flags):
-            return None
-        if at_once:
-            self._segments.written = end
-        if batches is not None:
-            self.producers.remember(batches, first_offset, stamp, now_ms)
-        self.log_end_offset = end_offset
-        self.snapshots.bytes_since += len(records)
-        return LogAppendInfo(first_offset, end_offset - 1, stamp, self.log_start_offset, max_timestamp)
-
-    def _admits(self, batches: Sequence[BatchInfo]) -> bool:
-        """Whether all of them come next from their producers."""
-        try:
-            return self.producers.admit(batches) is None
-        except ApiError:
-            return False
+    def _begin(self, first_offset: int, leader_epoch: int, now_ms: int, *, is_new_segment: bool) -> None:
+        """A segment begins there, or a leader epoch, or both."""
+        if is_new_segment:
+            self._roll(now_ms)
+        if leader_epoch > self.leader_epochs.latest_epoch:
+            self.leader_epochs.assign(leader_epoch, first_offset)
 
     def _note_aborted(self, aborted: Sequence[AbortedTransaction]) -> None:
         """Enter transactions, whose markers were just appended, in the index."""
@@ -307,14 +273,13 @@ class Log:
         for segment in synced:
             del self._unsynced_indexes[segment]
 
-    def _offsets_of_leader(self, batches: Sequence[BatchInfo]) -> tuple[int, int]:
-        first_offset = batches[0].base_offset
+    def _offset_of_leader(self, first_offset: int) -> int:
         if first_offset < self.log_end_offset:
             raise ApiError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{self.topic_partition} ends at {self.log_end_offset}, the leader's records begin at {first_offset}",
             )
-        return first_offset, batches[-1].last_offset + 1
+        return first_offset
 
     def _duplicate(self, first_time: ProducerBatch) -> LogAppendInfo:
         """What became of a batch when it was sent the first time."""

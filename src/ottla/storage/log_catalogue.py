@@ -193,7 +193,7 @@ class LogCatalogue:
             try:
                 self._resources.disk.rename(self._path(name), path, durable=False)
             except OSError as error:
-                logger.warning("%s could not be renamed and stays: %s", self._path(name), error)
+                logger.warning("could not rename %s, it stays: %s", self._path(name), error)
                 continue
             renamed[name] = path
         if renamed:
@@ -286,13 +286,13 @@ class LogCatalogue:
             except FileNotFoundError:
                 pass
             except OSError as error:
-                logger.warning("%s is deleted but could not be renamed, which is tried again: %s", old, error)
+                logger.warning("could not rename the deleted log %s, retrying: %s", old, error)
                 continue
             renamed.add(old)
         try:
             disk.sync_dir(self._directory.path)
         except OSError as error:
-            logger.warning("deleted logs may come back after a power cut: %s", error)
+            logger.warning("could not sync the deletion of logs; they may come back after a power failure: %s", error)
         return renamed
 
     def _log_directories(self) -> list[tuple[str, TopicPartition]]:
@@ -326,7 +326,7 @@ class LogCatalogue:
         except FileNotFoundError:
             return UNKNOWN_TOPIC_ID
         except InvalidInputError as error:
-            logger.warning("%s is not used: %s", path, error)
+            logger.warning("ignoring %s: %s", path, error)
             return UNKNOWN_TOPIC_ID
 
     def loader_at(self, topic_partition: TopicPartition, directory: str, config: LogConfig) -> LogLoader:
@@ -361,4 +361,4 @@ async def _let_go(log: Log) -> None:
     try:
         await log.abandon_for_good()
     except ApiError as error:
-        logger.warning("%s is deleted although it could not be written out: %s", log.topic_partition, error.message)
+        logger.warning("deleting %s although it could not be flushed: %s", log.topic_partition, error.message)

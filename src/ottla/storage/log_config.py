@@ -68,6 +68,12 @@ class LogConfig(Struct, frozen=True):
     """-131072 to 22."""
     flush_before_ack: bool = True
     producer_id_expiration_ms: int = 86_400_000
+    is_delayed: bool = False
+    """Whether records wait here to be delivered to another topic (`ottla.deliver.to`)."""
+    ttl_ms: int = -1
+    """How old a record is at most that share groups are given (`ottla.ttl.ms`)."""
+    is_stream: bool = False
+    """Whether the records are of a stream of Redis (`redis.key`)."""
     topic_rules: TopicRules = TopicRules(max_batch_bytes=0, max_decompressed_bytes=0)
     """What follows for the batches that producers send; made of the others, whatever is given."""
 
@@ -79,8 +85,8 @@ class LogConfig(Struct, frozen=True):
         force_setattr(self, "topic_rules", self._rules())
 
     def _rules(self) -> TopicRules:
-        """Compressed batches are opened where the topic asks for what their headers do not tell: keys, or times nearer
-        to now than Kafka's defaults.
+        """Compressed batches are opened where the topic asks for what their headers do not tell: keys, times nearer to
+        now than Kafka's defaults, or, in a delay topic, records that can be read when they are due.
         """
         producers_set_the_time = self.message_timestamp_type is TimestampType.CREATE_TIME
         limits_ms = (self.message_timestamp_before_max_ms, self.message_timestamp_after_max_ms)
@@ -92,6 +98,7 @@ class LogConfig(Struct, frozen=True):
             codec=self.compression_type,
             level=self._compression_level(),
             opens_compressed=is_compacted
+            or self.is_delayed
             or (producers_set_the_time and (limits_ms[0] < _ANY_AGE_MS or limits_ms[1] < _AHEAD_MS)),
             max_decompressed_bytes=min(DECOMPRESSED_RATIO_MAX * self.max_message_bytes, DECOMPRESSED_BYTES_MAX),
         )
@@ -130,6 +137,8 @@ class LogConfig(Struct, frozen=True):
         if "compact" in cleanup_policy:
             # The newest segment is never compacted: it has to be closed in time (KIP-354).
             segment_ms = min(segment_ms, max_compaction_lag_ms)
+        # What waits is kept until it is delivered; the log start moves behind it.
+        is_delayed = bool(value("ottla.deliver.to"))
         return cls(
             segment_bytes=number("segment.bytes"),
             segment_ms=segment_ms,
@@ -139,8 +148,8 @@ class LogConfig(Struct, frozen=True):
             message_timestamp_type=TimestampType(cast("str", value("message.timestamp.type"))),
             message_timestamp_before_max_ms=number("message.timestamp.before.max.ms"),
             message_timestamp_after_max_ms=number("message.timestamp.after.max.ms"),
-            retention_ms=number("retention.ms"),
-            retention_bytes=number("retention.bytes"),
+            retention_ms=-1 if is_delayed else number("retention.ms"),
+            retention_bytes=-1 if is_delayed else number("retention.bytes"),
             file_delete_delay_ms=number("file.delete.delay.ms"),
             cleanup_policy=cleanup_policy,
             min_cleanable_dirty_ratio=cast("float", value("min.cleanable.dirty.ratio")),
@@ -157,6 +166,9 @@ class LogConfig(Struct, frozen=True):
             compression_zstd_level=number("compression.zstd.level"),
             flush_before_ack=flush_before_ack,
             producer_id_expiration_ms=producer_id_expiration_ms,
+            is_delayed=is_delayed,
+            ttl_ms=number("ottla.ttl.ms"),
+            is_stream=bool(value("redis.key")),
         )
 
 

@@ -14,6 +14,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.native import BatchInfo, walk_batches
 from ottla.storage.append_origin import AppendOrigin
+from ottla.storage.append_run import LeaderRun
 from ottla.storage.batch_runs import runs_of
 from ottla.storage.log import Log
 from ottla.storage.log_read_result import LogReadResult
@@ -86,8 +87,7 @@ class LogCopy:
         for run in runs_of(batches):
             last = run[-1]
             self.future.append(
-                view[run[0].position : last.position + last.size],
-                run,
+                LeaderRun(view[run[0].position : last.position + last.size], run),
                 leader_epoch=run[0].leader_epoch,
                 now_ms=now_ms,
                 origin=AppendOrigin.REPLICATION,

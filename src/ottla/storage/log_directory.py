@@ -15,6 +15,7 @@ from msgspec import Struct
 from ottla.model.errors import InvalidInputError
 from ottla.model.topic_partition import TopicPartition
 from ottla.runtime.disk import Disk
+from ottla.runtime.exhaustion import advice
 from ottla.runtime.rng import Rng
 from ottla.storage.file_names import (
     CLEAN_SHUTDOWN_MARKER,
@@ -53,6 +54,20 @@ UNCLEAN_USE: Final = DirectoryUse(NO_BROKER_EPOCH, NO_BROKER_EPOCH)
 
 class DirectoryError(OSError):
     """A data directory cannot be used: it is in use, or somebody else's. The message says what to do."""
+
+
+def unusable(path: str, error: OSError) -> DirectoryError:
+    """The error for a directory that the operating system does not let us make, read or write."""
+    where = f"{error.filename}: " if error.filename not in (None, path) else ""
+    what_to_do = advice(error) or "give another directory, or make it one that this user can write to"
+    return DirectoryError(f"data directory {path} cannot be used: {where}{error.strerror or error}; {what_to_do}")
+
+
+def failure_text(error: OSError) -> str:
+    """Why a directory is offline, for people: an error of the operating system without its number."""
+    if error.strerror is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
 
 
 class LogDirectory:
@@ -196,5 +211,5 @@ def read_or_forget(checkpoint: OffsetCheckpointFile) -> dict[TopicPartition, int
     try:
         return checkpoint.read()
     except MalformedCheckpointError as error:
-        logger.warning("%s is not used: %s", checkpoint.path, error)
+        logger.warning("ignoring %s: %s", checkpoint.path, error)
         return None

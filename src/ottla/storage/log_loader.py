@@ -217,7 +217,7 @@ class LogLoader:
             try:
                 self._epochs = read_leader_epochs(self._disk, f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}")
             except InvalidInputError as error:
-                logger.warning("%s: leader epochs are taken from the batches: %s", self.topic_partition, error)
+                logger.warning("%s: rebuilding leader epochs from the batches: %s", self.topic_partition, error)
                 return False
         return True
 

@@ -30,7 +30,7 @@ from ottla.storage.index_cache import IndexCache
 from ottla.storage.load_report import LoadReport
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
-from ottla.storage.log_directory import UNCLEAN_USE, DirectoryError, DirectoryUse
+from ottla.storage.log_directory import UNCLEAN_USE, DirectoryError, DirectoryUse, unusable
 from ottla.storage.log_io import LogIo
 from ottla.storage.log_locks import LogLocks
 from ottla.storage.log_moves import LogMoves
@@ -192,8 +192,10 @@ class LogManager:
         try:
             return work(directory)
         except OSError as error:
-            if directory is self.directories[0] or isinstance(error, DirectoryError):
+            if isinstance(error, DirectoryError):
                 raise
+            if directory is self.directories[0]:
+                raise unusable(directory.path, error) from error
             directory.leave_out(error)
             return None
 

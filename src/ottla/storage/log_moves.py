@@ -129,7 +129,7 @@ class LogMoves:
                     pass  # whoever changes the log is done with it
         except (OSError, ApiError, KernelError) as error:
             where = move.log.directory
-            logger.error("%s could not be moved to %s, it lies in %s: %s", name, move.target.path, where, error)
+            logger.error("could not move %s to %s, it stays in %s: %s", name, move.target.path, where, error)
             _settle(move, error)
         finally:
             self._moves.pop(name, None)
@@ -159,7 +159,7 @@ class LogMoves:
                 await move.target.futures.remove(future, keep_files=self._is_stopping)
         if move.target.holds(move.log):
             took_ms = self._clock.monotonic_ms() - begun_ms
-            logger.info("%s lies in %s now, moved in %d ms", move.log.topic_partition, move.target.path, took_ms)
+            logger.info("moved %s to %s in %d ms", move.log.topic_partition, move.target.path, took_ms)
             await move.source.cleaned.checkpoint.forget([move.log.topic_partition])
             self.on_moved(move.log)
         return True

@@ -1,5 +1,6 @@
 """What a read of the log gives."""
 
+import os
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -25,6 +26,10 @@ class LogReadResult(Struct, frozen=True):
     """The one that the last piece is of."""
     left_out_bytes: int = 0
     """Of a batch that did not fit. They are there and could be had: who waits for so many bytes waits no longer."""
+
+    def read(self) -> bytes:
+        """What the slices hold. BLOCKING."""
+        return b"".join(os.pread(piece.fd, piece.size, piece.position) for piece in self.slices)
 
 
 NOTHING_READ = LogReadResult((), 0)

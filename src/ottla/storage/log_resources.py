@@ -24,7 +24,7 @@ class InThread(Protocol):
 
 
 class LogResources(Struct, frozen=True):
-    """The doors to disk and threads, and the caches with their limits."""
+    """Access to disk and threads, and the caches with their limits."""
 
     disk: Disk
     writer: LogWriter

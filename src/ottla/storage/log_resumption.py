@@ -1,5 +1,6 @@
 """Taking writes again after a failure that could pass: the directory was full, say, and now there is room."""
 
+from errno import EFBIG
 from typing import Final
 
 from ottla.storage.log_catalogue import LogCatalogue
@@ -21,7 +22,7 @@ async def resume(path: str, resources: LogResources, catalogue: LogCatalogue, re
     """
     writer = resources.writer
     assert writer.failure_can_pass, "only what can pass is tried again"
-    await resources.in_thread(_probe, path, resources)
+    await resources.in_thread(_probe, path, resources, writer.failure)
     await completion(writer.resume)
     for log in catalogue.logs():
         await reloader.reload(log)
@@ -30,7 +31,12 @@ async def resume(path: str, resources: LogResources, catalogue: LogCatalogue, re
         writer.resumed()
 
 
-def _probe(path: str, resources: LogResources) -> None:
-    probe = f"{path}/{WRITE_PROBE}"
-    resources.disk.write_atomic(probe, bytes(WRITE_PROBE_BYTES))
-    resources.disk.remove(probe)
+def _probe(path: str, resources: LogResources, failure: OSError | None) -> None:
+    disk, probe = resources.disk, f"{path}/{WRITE_PROBE}"
+    disk.write_atomic(probe, bytes(WRITE_PROBE_BYTES))
+    try:
+        if failure is not None and failure.errno == EFBIG and disk.exists(failure.filename):
+            # A new file has room below a limit on the size of files: the one that failed is to have it, too.
+            disk.truncate(probe, disk.size(failure.filename) + WRITE_PROBE_BYTES)
+    finally:
+        disk.remove(probe)

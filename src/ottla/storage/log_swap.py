@@ -113,7 +113,13 @@ class LogSwap:
             except OSError as another:
                 if log.directory != self._new_path:
                     raise
-                logger.warning("%s stays in %s, %s fails: %s", log.topic_partition, target.path, source.path, another)
+                logger.warning(
+                    "%s stays in %s, because writing to %s failed: %s",
+                    log.topic_partition,
+                    target.path,
+                    source.path,
+                    another,
+                )
                 source.catalogue.delete_later(log.topic_partition, self._old_path)
             else:
                 raise error
@@ -157,4 +163,6 @@ class LogSwap:
             if disk.exists(self._new_path):
                 disk.rename(self._new_path, self._future.directory)
         except OSError as error:
-            logger.warning("%s is there twice, and set aside at the next start: %s", self._log.topic_partition, error)
+            logger.warning(
+                "%s exists twice; the second copy is set aside at the next start: %s", self._log.topic_partition, error
+            )

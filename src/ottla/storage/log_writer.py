@@ -183,7 +183,7 @@ class LogWriter:
         self._is_corked = True
         self._is_hurried = False
 
-    def hurry(self) -> None:
+    def flush_now(self) -> None:
         """All that this run wants synced comes with the next append: the thread begins with it at once, and what is
         left to be done about it is done meanwhile.
         """
@@ -201,7 +201,7 @@ class LogWriter:
             else:
                 self._schedule()
 
-    def go(self) -> None:
+    def uncork_now(self) -> None:
         """`uncork`; what cannot be done at once goes to the thread without waiting for the end of the loop's turn."""
         self._is_corked = self._is_hurried = False
         if self._is_wanted_by_cork:
@@ -238,13 +238,13 @@ class LogWriter:
                 try:
                     token.completed(stage, errno)
                 except Exception:
-                    logger.exception("who waited for a write failed when it was done")
+                    logger.exception("the callback of a write failed")
         progressed, self.progressed = self.progressed, {}
         for log in progressed:
             try:
                 log.report_progress()
             except Exception:
-                logger.exception("who follows a log failed when it got on")
+                logger.exception("a listener of log progress failed")
         if failure is not None:
             self._on_failure(failure)
 

@@ -13,7 +13,8 @@ from bisect import bisect_left, bisect_right
 from struct import Struct
 from typing import Final, NamedTuple
 
-_ENTRY: Final = Struct(">ii")
+from ottla.storage.segment_index import SegmentIndex
+
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 
 
@@ -24,37 +25,21 @@ class OffsetPosition(NamedTuple):
     position: int
 
 
-class OffsetIndex:
+class OffsetIndex(SegmentIndex):
     """The entries of one segment in memory, exactly as they are in the file."""
 
-    ENTRY_BYTES: Final = _ENTRY.size
+    ENTRY = Struct(">ii")
+    ENTRY_BYTES = ENTRY.size
 
-    __slots__ = ("_base_offset", "_entries")
-
-    def __init__(self, base_offset: int, entries: bytes | bytearray = b"", *, growing: bool = False) -> None:
-        """`entries` is the content of the file; `growing` if more will be appended."""
-        self._base_offset = base_offset
-        self._entries = bytearray(entries) if growing else entries
-
-    def __len__(self) -> int:
-        return len(self._entries) // _ENTRY.size
+    __slots__ = ()
 
     def __getitem__(self, index: int) -> OffsetPosition:
-        if index < 0:
-            index += len(self)
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        relative_offset, position = _ENTRY.unpack_from(self._entries, index * _ENTRY.size)
+        relative_offset, position = self._entry(index)
         return OffsetPosition(self._base_offset + relative_offset, position)
-
-    @property
-    def size(self) -> int:
-        """Bytes of the file."""
-        return len(self._entries)
 
     def lookup(self, offset: int) -> OffsetPosition:
         """The last entry at or below `offset`; the start of the segment when there is none."""
-        index = bisect_right(range(len(self)), offset - self._base_offset, key=self._relative_offset)
+        index = bisect_right(range(len(self)), offset - self._base_offset, key=self._first_number)
         return self[index - 1] if index else OffsetPosition(self._base_offset, 0)
 
     def offset_from(self, position: int) -> int | None:
@@ -69,19 +54,15 @@ class OffsetIndex:
 
     def append(self, offset: int, position: int) -> bytes:
         """Add an entry and return its bytes, which go to the end of the file."""
-        assert isinstance(self._entries, bytearray)
-        entry = _ENTRY.pack(offset - self._base_offset, position)
-        self._entries += entry
-        return entry
+        return self._add(offset - self._base_offset, position)
 
     def truncate_to(self, offset: int) -> None:
         """Keep the entries below `offset`."""
-        count = bisect_left(range(len(self)), offset - self._base_offset, key=self._relative_offset)
-        self._entries = self._entries[: count * _ENTRY.size]
+        self._keep(bisect_left(range(len(self)), offset - self._base_offset, key=self._first_number))
 
     def looks_sound(self, log_size: int) -> bool:
         """A look at the last entry: whole, not before the first, inside a log of `log_size` bytes."""
-        if len(self._entries) % _ENTRY.size:
+        if not self._is_whole:
             return False
         if not self._entries:
             return True
@@ -92,24 +73,13 @@ class OffsetIndex:
     def truncate_to_sound(self, log_size: int) -> None:
         """Keep the entries up to the first that cannot be right: not growing, or beyond a log of `log_size` bytes."""
         previous_offset, previous_position = -1, -1
-        for index, (relative_offset, position) in enumerate(_ENTRY.iter_unpack(self._whole_entries())):
+        for index, (relative_offset, position) in enumerate(self._whole_entries()):
             if relative_offset <= previous_offset or position <= previous_position or position >= log_size:
-                self._entries = self._entries[: index * _ENTRY.size]
+                self._keep(index)
                 return
             previous_offset, previous_position = relative_offset, position
-        self._entries = self._entries[: len(self) * _ENTRY.size]
-
-    def to_bytes(self) -> bytes:
-        """The content of the file."""
-        return bytes(self._entries)
-
-    def _whole_entries(self) -> bytes:
-        return bytes(self._entries[: len(self) * _ENTRY.size])
+        self._keep(len(self))
 
     def _position(self, index: int) -> int:
-        position: int = _ENTRY.unpack_from(self._entries, index * _ENTRY.size)[1]
+        position: int = self.ENTRY.unpack_from(self._entries, index * self.ENTRY_BYTES)[1]
         return position
-
-    def _relative_offset(self, index: int) -> int:
-        relative_offset: int = _ENTRY.unpack_from(self._entries, index * _ENTRY.size)[0]
-        return relative_offset

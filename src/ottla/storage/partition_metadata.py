@@ -31,6 +31,8 @@ def format_partition_metadata(topic_id: UUID) -> bytes:
 
 def parse_partition_metadata(data: bytes) -> UUID:
     """The topic id in a file. Raises InvalidInputError."""
+    if not data:
+        raise InvalidInputError("the file is empty, as after a crash before the first record")
     try:
         fields = dict(line.split(": ", 1) for line in data.decode().splitlines() if line)
         if fields["version"] != "0":

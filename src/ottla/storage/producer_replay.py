@@ -72,7 +72,7 @@ class ProducerReplay:
                 if offset <= end_offset and (data := self._disk.read_bytes(path)):
                     return offset, decode_snapshot(data)
             except InvalidInputError as error:
-                logger.warning("%s is not used: %s", path, error)
+                logger.warning("ignoring %s: %s", path, error)
             self._disk.remove(path)
         return -1, []
 

@@ -84,8 +84,3 @@ class ProducerState:
                 if batch.last_sequence == last_sequence and batch.first_sequence == first_sequence:
                     return batch
         return None
-
-
-def next_sequence(sequence: int) -> int:
-    """The sequence number after another: they go on from 0 after 2**31 - 1."""
-    return 0 if sequence == SEQUENCE_MAX else sequence + 1

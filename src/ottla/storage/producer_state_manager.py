@@ -21,10 +21,11 @@ from typing import Final
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.native import BatchInfo
+from ottla.records.batch import next_sequence
 from ottla.records.control import ControlRecordType
 from ottla.storage.producer_room import ProducerRoom
 from ottla.storage.producer_snapshot import encode_snapshot
-from ottla.storage.producer_state import NO_EPOCH, NO_SEQUENCE, ProducerBatch, ProducerState, next_sequence
+from ottla.storage.producer_state import NO_EPOCH, NO_SEQUENCE, ProducerBatch, ProducerState
 from ottla.storage.transaction_index import AbortedTransaction
 from ottla.storage.unstable_transactions import UnstableTransactions
 
@@ -307,15 +308,18 @@ def _require_next(batch: BatchInfo, epoch: int, last_sequence: int) -> None:
             return
         raise ApiError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"producer {batch.producer_id} begins epoch {batch.producer_epoch} with sequence number {sequence}, not 0",
+            f"Out of order sequence number for producer {batch.producer_id}: it begins epoch "
+            f"{batch.producer_epoch} with "
+            f"{sequence}, not 0",
         )
-    if sequence == next_sequence(last_sequence):
+    if sequence == next_sequence(last_sequence, 1):
         return
     # Kafka answers so as well to what was sent again and is no longer remembered: DUPLICATE_SEQUENCE_NUMBER, which
     # clients know, comes from no broker.
     raise ApiError(
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        f"producer {batch.producer_id} sent sequence number {sequence}; {next_sequence(last_sequence)} comes next",
+        f"Out of order sequence number for producer {batch.producer_id}: {sequence}, where "
+        f"{next_sequence(last_sequence, 1)} comes next",
     )
 
 
@@ -329,5 +333,7 @@ def _not_transactional(batch: BatchInfo) -> ApiError:
 def _invalid_epoch(batch: BatchInfo, epoch: int) -> ApiError:
     return ApiError(
         ErrorCode.INVALID_PRODUCER_EPOCH,
-        f"producer {batch.producer_id} is at epoch {epoch}, which fences off epoch {batch.producer_epoch}",
+        f"Epoch {batch.producer_epoch} of producer {batch.producer_id} is smaller than the last seen epoch "
+        f"{epoch}, which "
+        "fences it off",
     )

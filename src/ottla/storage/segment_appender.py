@@ -1,9 +1,9 @@
 """The writing side of the newest segment: positions, index entries, and when the segment is full."""
 
-from collections.abc import Sequence
 from typing import Final
 
-from ottla.native import BatchInfo, ProduceRun, RecentBatches
+from ottla.native import RecentBatches
+from ottla.storage.append_run import Run
 from ottla.storage.file_names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_io import CLOSED, SYNC, Completion
@@ -15,6 +15,7 @@ from ottla.storage.time_index import NO_TIMESTAMP, TimeIndex
 from ottla.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 _NO_HANDLE: Final = 0
+_ENTRY_BYTES: Final = max(OffsetIndex.ENTRY_BYTES, TimeIndex.ENTRY_BYTES)
 
 
 class SegmentAppender:
@@ -81,8 +82,8 @@ class SegmentAppender:
         """Whether the thread has the files, or will."""
         return self._log_handle != _NO_HANDLE
 
-    def must_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int, config: LogConfig) -> bool:
-        """Whether an append of `size` bytes up to `last_offset` needs a new segment: full, old, or out of index.
+    def must_roll(self, run: Run, last_offset: int, max_timestamp: int, now_ms: int, config: LogConfig) -> bool:
+        """Whether an append of `run` up to `last_offset` needs a new segment: full, old, or out of index.
 
         Age is Kafka's: from the timestamp of the first batch to that of the new one; without timestamps, by the clock.
         """
@@ -92,9 +93,9 @@ class SegmentAppender:
         if config is not self._limits_of:
             self._find_time_max(config)
         return (
-            segment.size + size > config.segment_bytes
+            segment.size + run.size > config.segment_bytes
             or (max_timestamp if self._first_timestamp >= 0 else now_ms) > self._time_max
-            or self._index_bytes > config.segment_index_bytes
+            or self._index_bytes + (len(run) - 1) * _ENTRY_BYTES > config.segment_index_bytes
             or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
         )
 
@@ -108,67 +109,31 @@ class SegmentAppender:
 
     def append(
         self,
-        records: memoryview,
-        batches: Sequence[BatchInfo],
-        first_offset: int,
-        config: LogConfig,
-        log_append_time_ms: int,
-        token: Completion,
-        flags: int,
-    ) -> None:
-        """Queue `records`, whose `batches` got consecutive offsets from `first_offset`."""
-        if not self._log_handle:
-            self.open(config)
-        segment, indexer = self.segment, self._indexer
-        start = position = segment.size
-        offset = first_offset
-        for batch in batches:
-            size = batch.size
-            last_offset = offset + batch.last_offset_delta
-            timestamp = batch.max_timestamp if log_append_time_ms < 0 else log_append_time_ms
-            if position == 0:
-                self._first_timestamp = timestamp
-            entry, time_entry = indexer.add(position, size, last_offset, timestamp, config.index_interval_bytes)
-            if entry:
-                self._write_entries(entry, time_entry)
-            self._recent.add(offset, size)
-            position += size
-            offset = last_offset + 1
-        segment.size = position
-        self._writer.append(self._log_handle, start, records, token, flags)
-
-    def takes_run(self, run: ProduceRun, last_offset: int, max_timestamp: int, now_ms: int, config: LogConfig) -> bool:
-        """Whether none of the batches of `run`, up to `last_offset`, would need a new segment."""
-        room_needed = len(run) * (OffsetIndex.ENTRY_BYTES + TimeIndex.ENTRY_BYTES)
-        return (
-            self.segment.size > 0
-            and self._index_bytes + room_needed <= config.segment_index_bytes
-            and not self.must_roll(run.size, last_offset, max_timestamp, now_ms, config)
-        )
-
-    def append_run(
-        self,
-        run: ProduceRun,
-        records: bytes,
+        run: Run,
+        records: bytes | memoryview,
         first_offset: int,
         config: LogConfig,
         log_append_time_ms: int,
         token: Completion | None,
         flags: int,
     ) -> bool:
-        """`append` for each batch of `run` that the segment takes; `records` are all of them, with their offsets.
+        """Queue the batches of `run`, which have consecutive offsets from `first_offset`; `records` are their bytes.
 
         Without a token they are written when this returns; False, and nothing has happened, where that cannot be.
         """
         segment = self.segment
         start = segment.size
         if token is None:
-            if not self._log_handle or not self._writer.write_here(self._log_handle, start, records):
+            if not self._log_handle or not self._writer.write_here(self._log_handle, start, bytes(records)):
                 return False
         elif not self._log_handle:
             self.open(config)
-        indexer, interval_bytes = self._indexer, config.index_interval_bytes
-        points = run.enter(first_offset, log_append_time_ms, interval_bytes, indexer.progress, self._recent)
+        if start == 0:
+            self._first_timestamp = run.batches[0].max_timestamp if log_append_time_ms < 0 else log_append_time_ms
+        indexer = self._indexer
+        points = run.enter(
+            first_offset, log_append_time_ms, config.index_interval_bytes, indexer.progress, self._recent
+        )
         if points is not None:
             self._write_entries(*indexer.append(points))
         segment.size = start + len(records)

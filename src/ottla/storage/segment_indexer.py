@@ -17,7 +17,7 @@ class SegmentIndexer:
         self.offset_index = offset_index
         self.time_index = time_index
         self.progress = IndexProgress(bytes_since_entry, *time_index.last)
-        """How far they have got, for a run that is entered (`ProduceRun.enter`)."""
+        """How far they have got, for a run that is entered (`Run.enter`)."""
 
     @property
     def max_timestamp(self) -> TimestampOffset:
@@ -36,7 +36,7 @@ class SegmentIndexer:
         return b"", b""
 
     def append(self, points: Iterable[tuple[int, int, int, int]]) -> tuple[bytes, bytes]:
-        """The entries to write of what `ProduceRun.enter` says has one."""
+        """The entries to write of what `Run.enter` says has one."""
         entries = time_entries = b""
         for last_offset, position, *latest in points:
             entries += self.offset_index.append(last_offset, position)

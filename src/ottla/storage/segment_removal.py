@@ -63,4 +63,4 @@ class SegmentRemoval:
             try:
                 await self._tasks.in_thread(remove, path)
             except OSError as error:
-                logger.warning("%s could not be removed: %s", path, error)
+                logger.warning("could not delete %s: %s", path, error)

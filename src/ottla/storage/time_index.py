@@ -10,7 +10,8 @@ from bisect import bisect_left, bisect_right
 from struct import Struct
 from typing import Final, NamedTuple
 
-_ENTRY: Final = Struct(">qi")
+from ottla.storage.segment_index import SegmentIndex
+
 NO_TIMESTAMP: Final = -1
 
 
@@ -21,33 +22,17 @@ class TimestampOffset(NamedTuple):
     offset: int
 
 
-class TimeIndex:
+class TimeIndex(SegmentIndex):
     """The entries of one segment in memory, exactly as they are in the file."""
 
-    ENTRY_BYTES: Final = _ENTRY.size
+    ENTRY = Struct(">qi")
+    ENTRY_BYTES = ENTRY.size
 
-    __slots__ = ("_base_offset", "_entries")
-
-    def __init__(self, base_offset: int, entries: bytes | bytearray = b"", *, growing: bool = False) -> None:
-        """`entries` is the content of the file; `growing` if more will be appended."""
-        self._base_offset = base_offset
-        self._entries = bytearray(entries) if growing else entries
-
-    def __len__(self) -> int:
-        return len(self._entries) // _ENTRY.size
+    __slots__ = ()
 
     def __getitem__(self, index: int) -> TimestampOffset:
-        if index < 0:
-            index += len(self)
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        timestamp, relative_offset = _ENTRY.unpack_from(self._entries, index * _ENTRY.size)
+        timestamp, relative_offset = self._entry(index)
         return TimestampOffset(timestamp, self._base_offset + relative_offset)
-
-    @property
-    def size(self) -> int:
-        """Bytes of the file."""
-        return len(self._entries)
 
     @property
     def last(self) -> TimestampOffset:
@@ -56,7 +41,7 @@ class TimeIndex:
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """The last entry at or below `timestamp`; (-1, base offset) when there is none."""
-        index = bisect_right(range(len(self)), timestamp, key=self._timestamp)
+        index = bisect_right(range(len(self)), timestamp, key=self._first_number)
         return self[index - 1] if index else TimestampOffset(NO_TIMESTAMP, self._base_offset)
 
     def last_before(self, offset: int) -> TimestampOffset:
@@ -69,21 +54,18 @@ class TimeIndex:
         last = self.last
         if timestamp <= last.timestamp or offset < last.offset:
             return b""
-        assert isinstance(self._entries, bytearray)
-        entry = _ENTRY.pack(timestamp, offset - self._base_offset)
-        self._entries += entry
-        return entry
+        return self._add(timestamp, offset - self._base_offset)
 
     def truncate_to(self, offset: int) -> None:
         """Keep the entries below `offset`."""
         count = len(self)
         while count and self[count - 1].offset >= offset:
             count -= 1
-        self._entries = self._entries[: count * _ENTRY.size]
+        self._keep(count)
 
     def looks_sound(self) -> bool:
         """A look at the first and the last entry: whole, and not going back."""
-        if len(self._entries) % _ENTRY.size:
+        if not self._is_whole:
             return False
         if not self._entries:
             return True
@@ -94,18 +76,9 @@ class TimeIndex:
     def truncate_to_sound(self) -> None:
         """Keep the entries up to the first that cannot be right because it goes back."""
         previous_timestamp, previous_offset = NO_TIMESTAMP, 0
-        whole = bytes(self._entries[: len(self) * _ENTRY.size])
-        for index, (timestamp, relative_offset) in enumerate(_ENTRY.iter_unpack(whole)):
+        for index, (timestamp, relative_offset) in enumerate(self._whole_entries()):
             if timestamp <= previous_timestamp or relative_offset < previous_offset:
-                self._entries = self._entries[: index * _ENTRY.size]
+                self._keep(index)
                 return
             previous_timestamp, previous_offset = timestamp, relative_offset
-        self._entries = self._entries[: len(whole)]
-
-    def to_bytes(self) -> bytes:
-        """The content of the file."""
-        return bytes(self._entries)
-
-    def _timestamp(self, index: int) -> int:
-        timestamp: int = _ENTRY.unpack_from(self._entries, index * _ENTRY.size)[0]
-        return timestamp
+        self._keep(len(self))

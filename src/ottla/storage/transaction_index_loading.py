@@ -72,7 +72,7 @@ class TransactionIndexLoading:
             relied_on = found if is_whole else TransactionIndex(found).up_to(self._trusted_up_to)
             TransactionIndex(relied_on).require_sound(segment.base_offset, end_offset)
         except CorruptTransactionIndexError as error:
-            logger.warning("%s is made again: %s", segment.path(TRANSACTION_INDEX_SUFFIX), error)
+            logger.warning("rebuilding %s: %s", segment.path(TRANSACTION_INDEX_SUFFIX), error)
             self._damaged.add(segment)
             self.rebuild_from = min(self.rebuild_from, segment.base_offset)
 

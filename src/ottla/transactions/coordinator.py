@@ -9,8 +9,8 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from ottla.coordination.environment import CoordinatorLimits, Environment
 from ottla.coordination.key_partition import partition_of_key
+from ottla.coordination.limits import CoordinatorLimits
 from ottla.coordination.outcome import Answer, Outcome, Waiter
 from ottla.coordination.runtime import CoordinatorRuntime
 from ottla.metadata.image.image import MetadataImage
@@ -19,6 +19,7 @@ from ottla.model.errors import ApiError
 from ottla.model.topic_name import TRANSACTION_STATE_TOPIC
 from ottla.model.topic_partition import TopicPartition
 from ottla.replication.partition import Partition
+from ottla.runtime.environment import Environment
 from ottla.runtime.turns import in_turns
 from ottla.transactions.answers import (
     AddAnswer,
@@ -87,8 +88,10 @@ class TransactionCoordinator:
         self._cluster_version = cluster_version
         self._next_producer_id = next_producer_id
         limits = CoordinatorLimits(load_chunk_bytes=config.load_buffer_bytes)
-        self._environment = replace(environment, limits=limits, send=self._send)
-        self._runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(self._new_shard, self._environment)
+        self._environment = environment
+        self._runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
+            self._new_shard, environment, limits, send=self._send
+        )
 
     # What the server says
 
@@ -97,9 +100,9 @@ class TransactionCoordinator:
         self._epochs[partition.index] = partition.leader_epoch
         self._runtime.elected(partition)
 
-    def resigned(self, partition_index: int) -> None:
+    def resigned(self, partition: Partition) -> None:
         """This broker leads a partition of the transaction topic no longer."""
-        self._runtime.resigned(partition_index)
+        self._runtime.resigned(partition.index)
 
     def metadata_changed(self, image: MetadataImage, deleted_topics: Collection[str] = ()) -> None:
         """The topics there are now. To be told before `elected` for the partitions of the same image."""

@@ -306,7 +306,9 @@ class TransactionShard:
             if error in _NOTHING_OPEN:
                 writing.left.discard(partition)
             if error not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-                logger.info("no marker of %r in %s: %s", message.transactional_id, partition, error.name)
+                logger.info(
+                    "could not write the marker of %r to %s: %s", message.transactional_id, partition, error.name
+                )
         self._go_on(outcome, message.transactional_id, writing, now_ms, may_complete=may_complete)
         return outcome
 
@@ -426,7 +428,7 @@ class TransactionShard:
             if transaction.timeout_ms == NO_TIMEOUT_MS or not self._is_timed_out(transactional_id, transaction, now_ms):
                 continue
             logger.info(
-                "the transaction of %r, producer %d at epoch %d, is aborted: it goes on for more than %d ms",
+                "aborting the transaction of %r, producer %d at epoch %d: it was open longer than its timeout of %d ms",
                 transactional_id,
                 *transaction.producer,
                 transaction.timeout_ms,

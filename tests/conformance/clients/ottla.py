@@ -15,7 +15,7 @@ from ottla.client import (
     ProducerOptions,
     SubscriptionPattern,
 )
-from ottla.client.produce import Acks
+from ottla.client.producing.produce import Acks
 from ottla.model.topic_partition import TopicPartition
 from tests.broker_process import BrokerProcess
 from tests.conformance.clients.face import BEGINNING, END, Record

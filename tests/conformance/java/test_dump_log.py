@@ -134,11 +134,11 @@ def test_the_records_of_a_consumer_group_are_read_by_the_decoder(tools: KafkaToo
     logs = [log for log in sorted(own.data_dir.glob("__consumer_offsets-*/0*.log")) if log.stat().st_size]
     lines = dump(tools, logs, "--offsets-decoder").lines
     for kind, key, value in (
-        (3, '"groupId":"readers"}', '"version":"0","data":{"epoch":1'),
+        (3, '"groupId":"readers"}', '"version":"0","data":{"epoch":2'),
         (5, '"groupId":"readers","memberId":"', '"subscribedTopicNames":["t"]'),
-        (6, '"groupId":"readers"}', '"assignmentEpoch":1'),
+        (6, '"groupId":"readers"}', '"assignmentEpoch":2'),
         (7, '"groupId":"readers","memberId":"', '"topicPartitions":[{"topicId":"'),
-        (8, '"groupId":"readers","memberId":"', '"memberEpoch":1,"previousMemberEpoch":0,"state":0'),
+        (8, '"groupId":"readers","memberId":"', '"memberEpoch":2,"previousMemberEpoch":0,"state":0'),
     ):
         found = [line for line in lines if f'{{"type":"{kind}","data":{{{key}' in line]
         assert value in found[0], (kind, found)

@@ -86,7 +86,8 @@ def test_what_the_broker_says_of_itself(kafka: KafkaTools, name: str) -> None:
     served = kafka.tool("BrokerApiVersionsCommand").ok().out
     assert "(id: 1 rack: null isFenced: false)" in served
     assert "Produce(0): 0 to 13 [usable: 13]" in served
-    assert "ShareFetch(78): UNSUPPORTED" in served
+    assert "ShareFetch(78): 1 to 2 [usable: 2]" in served
+    assert "AddRaftVoter(80): UNSUPPORTED" in served
     about = (f"{PACKAGE}.ClusterTool", "--bootstrap-server", kafka.bootstrap)
     (cluster,) = kafka.jvm.run(about[0], "cluster-id", *about[1:]).ok().lines
     assert re.fullmatch(r"Cluster ID: [\w-]{22}", cluster)

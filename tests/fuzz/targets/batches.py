@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from kafka.record.default_records import DefaultRecordBatch
 
-from ottla.client.consumer_record import records_of
-from ottla.client.fetch import AbortedTransaction, FetchedBatches
+from ottla.client.consuming.consumer_record import records_of
+from ottla.client.consuming.fetch import AbortedTransaction, FetchedBatches
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import decode_records, walk_batches
 from ottla.native.errors import DecompressionLimitError, KernelError

@@ -13,7 +13,7 @@ from ottla.cli.record_input import InputRecord, LineSplitter, parse_json, parse_
 from ottla.cli.settings import parse_settings
 from ottla.cli.start_position import parse_position
 from ottla.client.address import parse_addresses
-from ottla.client.consumer_record import ConsumerRecord
+from ottla.client.consuming.consumer_record import ConsumerRecord
 from ottla.native import build_batch, decode_records
 from ottla.runtime.clock import ManualClock
 from ottla.settings.endpoint import parse_endpoint, parse_host_port

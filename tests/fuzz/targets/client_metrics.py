@@ -3,7 +3,7 @@
 which, 1 byte | metrics, in one of the codecs, or a record of the topic
 """
 
-from ottla.client.pushed_metrics import CODEC_NAMES, PushedMetrics
+from ottla.client.admin.pushed_metrics import CODEC_NAMES, PushedMetrics
 from ottla.model.errors import InvalidInputError
 from ottla.native import decompress
 from ottla.protocol.otlp_metrics import POINTS_MAX, TEXT_BYTES_MAX, decode_metrics

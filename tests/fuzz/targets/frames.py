@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 
 from ottla.client.errors import ProtocolViolationError
-from ottla.client.frame_reader import FrameReader as ClientFrameReader
+from ottla.client.io.frame_reader import FrameReader as ClientFrameReader
 from ottla.model.errors import InvalidInputError
 from ottla.network.length_prefix import LengthPrefixReader
 from ottla.network.reactor import SHARE_BYTES, TURN_BYTES

@@ -3,7 +3,12 @@
 which, 1 byte: 0 a record (size of its key, 1 byte | key | value), 1 a subscription, 2 an assignment | rest
 """
 
-from ottla.client.group_protocol import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from ottla.client.consuming.group_protocol import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
 from ottla.groups.record_format import decode, encode
 from ottla.groups.subscription import subscribed_topics
 from ottla.native.errors import MessageError

@@ -19,6 +19,7 @@ from uuid import UUID
 from ottla.gateways.kafka.apis import APIS
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
+from ottla.model.principal import ANONYMOUS
 from ottla.network.address import Address
 from ottla.protocol.api_keys import APIS as PROTOCOL_APIS
 from ottla.protocol.api_keys import ApiKey
@@ -27,11 +28,11 @@ from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRe
 from ottla.protocol.messages.header import RequestHeader
 from ottla.runtime.clock import ManualClock
 from ottla.runtime.disk import OsDisk
+from ottla.runtime.environment import Environment
 from ottla.runtime.log_throttle import LogThrottle
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
-from ottla.server.doors import Doors
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
 from tests.unit.server.new_server import new_server
@@ -119,6 +120,7 @@ class Client:
     """A connection without a socket."""
 
     listener_name = "PLAINTEXT"
+    principal = ANONYMOUS
     is_draining = False
 
     def __init__(self, throttle: LogThrottle) -> None:
@@ -146,7 +148,7 @@ class Client:
         self._throttle.warning("%s", what)
 
 
-class Door:
+class ServedGateway:
     """A broker with one topic, and the loop it lives in."""
 
     def __init__(self) -> None:
@@ -169,7 +171,7 @@ class Door:
         logs = LogManager(data_dir, disk=OsDisk(), clock=clock, timer=self.timer, tasks=self.tasks, rng=rng)
         logs.load()
         settings = BrokerSettings({**SETTINGS, "log.dirs": str(data_dir)})
-        self.server = new_server(settings, logs, Doors(clock, rng, self.timer, self.tasks, self.loop))
+        self.server = new_server(settings, logs, Environment(clock, rng, self.timer, self.tasks, self.loop.call_soon))
         await self.server.start()
         created = CreateTopicsRequest(
             topics=(CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=1),), timeout_ms=1000
@@ -192,7 +194,7 @@ class Door:
     async def ask(self, frame: bytes, patience: int = 0) -> tuple[bytes | None, str | None]:
         """The answer, None when there is none yet or never, and why the connection was closed, if it was."""
         client, buffer, slot = Client(self.throttle), Buffer(), Slot()
-        connection = self.server._connect(client)  # type: ignore[arg-type]
+        connection = self.server.gateways.connect(client)  # type: ignore[arg-type]
         try:
             connection.on_frame(memoryview(bytearray(frame)), buffer, slot)  # type: ignore[arg-type]
         except InvalidInputError as error:
@@ -210,21 +212,21 @@ class Door:
         return slot.frame, client.closed_because
 
 
-_doors: list[Door] = []
+_gateways: list[ServedGateway] = []
 
 
 def check(data: bytes) -> None:
     """See the top of the file."""
     if len(data) < 2:
         return
-    door = current_door()
+    gateway = current_gateway()
     if data[0] == 255:
-        door.loop.run_until_complete(door.ask(data[1:]))
+        gateway.loop.run_until_complete(gateway.ask(data[1:]))
         return
     api = APIS.get(data[0]) or SERVED[data[0] % len(SERVED)]
     version = api.min_version + data[1] % (api.max_version - api.min_version + 1)
-    body = data[2:].replace(TOPIC_ID.bytes, door.topic_id.bytes)
-    answer, closed_because = door.loop.run_until_complete(door.ask(head_of(api.key, version) + body))
+    body = data[2:].replace(TOPIC_ID.bytes, gateway.topic_id.bytes)
+    answer, closed_because = gateway.loop.run_until_complete(gateway.ask(head_of(api.key, version) + body))
     if closed_because is not None:
         assert answer is None, "closed and answered"
     elif answer:
@@ -241,17 +243,17 @@ def head_of(api_key: int, version: int) -> bytes:
     return header.encode(PROTOCOL_APIS[api_key].request_header_version(version))
 
 
-def current_door() -> Door:
+def current_gateway() -> ServedGateway:
     """The broker, a new one every now and then."""
-    if _doors and _doors[0].inputs >= INPUTS_OF_A_BROKER:
-        _doors.pop().close()
-    if not _doors:
-        _doors.append(Door())
-    _doors[0].inputs += 1
-    return _doors[0]
+    if _gateways and _gateways[0].inputs >= INPUTS_OF_A_BROKER:
+        _gateways.pop().close()
+    if not _gateways:
+        _gateways.append(ServedGateway())
+    _gateways[0].inputs += 1
+    return _gateways[0]
 
 
 def close() -> None:
     """Stop the broker, if there is one."""
-    while _doors:
-        _doors.pop().close()
+    while _gateways:
+        _gateways.pop().close()

@@ -6,8 +6,8 @@
     1 SaslAuthenticate with these bytes                                          4 a frame as it is
     2 SaslAuthenticate with a second message that fits the first, with this for the proof
 
-The secret is one that no input can have. A broker behind the door would be in reach only of who has proved it: whatever
-looks for one is a finding, as is whatever is logged as an error.
+The secret is one that no input can have. A broker behind the gateway would be in reach only of who has proved it:
+whatever looks for one is a finding, as is whatever is logged as an error.
 """
 
 import asyncio
@@ -31,6 +31,7 @@ from ottla.gateways.kafka.gateway import KafkaGateway
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
 from ottla.model.principal import ANONYMOUS
+from ottla.network.task_gate import TaskGate
 from ottla.peers.authenticator import PeerAuthenticator
 from ottla.peers.cluster_secret import BrokerIdentity
 from ottla.protocol.frame import decode_response, encode_request
@@ -70,17 +71,19 @@ class Line(Client):
 
 
 class World:
-    """A door with nothing behind it."""
+    """A gateway with nothing behind it."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self.tasks = Tasks("fuzz")
         features = SimpleNamespace(supported=[], finalized=SimpleNamespace(epoch=0, levels={}))
-        broker: Any = SimpleNamespace(tasks=self.tasks, features=features)
+        broker: Any = SimpleNamespace(task_gate=TaskGate(), tasks=self.tasks, features=features)
         self.gateway = KafkaGateway(broker, APIS, None)  # type: ignore[arg-type]
         rng = SeededRng(3)
         identity = BrokerIdentity(BROKER_ID, CLUSTER, rng.token_bytes(32))
-        self.gateway.authenticator = PeerAuthenticator(identity, Line.listener_name, rng, self.tasks)
+        self.gateway.authenticator = PeerAuthenticator(
+            lambda: identity, Line.listener_name, rng, self.tasks, lambda _broker_id: True
+        )
         self.loop.run_until_complete(self.gateway.authenticator.exchange())
         self.failures = Failures()
         logging.getLogger("ottla").addHandler(self.failures)

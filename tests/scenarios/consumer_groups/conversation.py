@@ -10,7 +10,7 @@ To what `tests.scenarios.groups.conversation` knows, these are added. A member r
     > keep a                                 a heartbeat that says nothing but the epoch
     > leave-group a                          for good; `away a instance=i` for a while
     > describe                               what administrators see
-    > classic-sync a-1 generation=2          SyncGroup, with the assignment in words
+    > sync a-1 generation=2                  SyncGroup, with the assignment in words
     > consumer-config max_size=2             settings, by their names in ConsumerGroupConfig and GroupTimes
 """
 

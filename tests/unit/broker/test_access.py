@@ -9,6 +9,12 @@ ALICE = Principal("User", "alice")
 
 
 class OnlyReads:
+    version = 0
+    by_host = False
+
+    def allows_on_any(self, *_: object) -> bool:
+        return False
+
     def allows(self, principal, operation, resource_type, resource_name):
         return principal == ALICE and operation is Operation.READ and resource_name == "a"
 
@@ -20,18 +26,23 @@ def test_without_rules_everybody_may_do_everything():
 
 
 @pytest.mark.parametrize(
-    ("kind", "code", "what"),
+    ("kind", "code", "what", "words"),
     [
-        (ResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "b"),
-        (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED, "b"),
-        (ResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "the cluster"),
-        (ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "b"),
+        (ResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "b", "Topic authorization failed"),
+        (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED, "b", "Group authorization failed"),
+        (ResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "the cluster", "Cluster authorization failed"),
+        (
+            ResourceType.TRANSACTIONAL_ID,
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "b",
+            "Transactional Id authorization failed",
+        ),
     ],
 )
-def test_who_may_not_is_told_so_in_the_code_of_the_resource(kind, code, what):
+def test_who_may_not_is_told_so_in_the_code_of_the_resource(kind, code, what, words):
     with pytest.raises(ApiError) as refused:
         require(OnlyReads(), ALICE, Operation.READ, kind, "b")
-    assert (refused.value.code, refused.value.message) == (code, f"User:alice may not READ {what}")
+    assert (refused.value.code, refused.value.message) == (code, f"{words}: User:alice may not READ {what}")
 
 
 def test_the_rules_say_what_may_be_done_of_what_makes_sense():

@@ -41,3 +41,14 @@ def test_an_advertised_address_holds_for_all():
 
 def test_another_broker_is_told_as_it_registered():
     assert nodes(Address("127.0.0.1", 1), node_id="2")[0] == Node(1, "registered", 9092, None)
+
+
+def test_a_broker_whose_metadata_is_too_old_to_name_leaders_leaves_itself_out():
+    view = ClusterView(BrokerConfig.from_settings(BrokerSettings({"node.id": "1"})), lambda: IMAGE)
+    connection: Any = SimpleNamespace(local=Address("10.0.0.5", 9092), listener_name="PLAINTEXT")
+    assert [each.node_id for each in view.nodes_to_ask(connection)] == [1, 2]
+    view.departed = frozenset({1})
+    assert [each.node_id for each in view.nodes_to_ask(connection)] == [2]
+    assert view.node(1, connection) is None
+    view.departed = frozenset({2})  # it died a moment ago, and this broker knows of others
+    assert [each.node_id for each in view.nodes_to_ask(connection)] == [1, 2]

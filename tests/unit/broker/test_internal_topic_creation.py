@@ -69,7 +69,7 @@ async def test_one_that_cannot_be_made_is_tried_again_after_a_while_that_doubles
         creation.ask(ANONYMOUS, [BAD])
         await done(tasks)
         assert len(topics.asked) == tries
-        assert creation.failures([BAD.name])[BAD.name].startswith("7 replicas")
+        assert creation.failures([BAD.name])[BAD.name].startswith("Unable to replicate the partition 7 time(s)")
         clock.advance(delay_ms - 1)
         creation.ask(ANONYMOUS, [BAD])
         await done(tasks)

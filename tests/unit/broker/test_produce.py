@@ -33,7 +33,7 @@ def write(partition: Partition, records: bytearray | None = None) -> PartitionWr
 
 
 class Single:
-    """A request to one partition, as a door makes it."""
+    """A request to one partition, as a gateway makes it."""
 
     def __init__(self, on_produced: Callable[[list[AppendAck]], None]) -> None:
         self.is_over = False
@@ -75,7 +75,7 @@ class Producing:
     def produce_one(self, one: PartitionWrite, acks: int = ACKS_ALL) -> None:
         topic, index, records, refusal = one
         assert records is not None
-        assert refusal is None, "a door asks for no such thing"
+        assert refusal is None, "a gateway asks for no such thing"
         key = (topic if isinstance(topic, str) else topic.bytes, index)
         self.service.produce_one(Single(self.on_produced), ANONYMOUS, key, records, acks, 1000, self.free)
 
@@ -211,7 +211,7 @@ async def test_what_cannot_be_written_is_said_why_and_its_buffer_is_free(new_par
         (PartitionWrite(nobody, 0, batch()), ACKS_ALL, ErrorCode.UNKNOWN_TOPIC_ID),
         (write(internal), ACKS_ALL, ErrorCode.INVALID_TOPIC_EXCEPTION),
     ]
-    if not alone:  # the door leaves these to the general way
+    if not alone:  # the gateway leaves these to the general way
         asked += [
             (write(partition), 2, ErrorCode.INVALID_REQUIRED_ACKS),
             (write(partition, bytearray()), ACKS_ALL, ErrorCode.INVALID_RECORD),
@@ -229,6 +229,11 @@ class NoWriter:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+
+    version = 0
+
+    def allows_on_any(self, *_: object) -> bool:
+        return False
 
     def allows(
         self, principal: Principal, operation: Operation, resource_type: ResourceType, resource_name: str

@@ -35,10 +35,10 @@ async def test_two_who_need_the_same_topic_get_the_same_one(topics):
 
 
 async def test_what_cannot_be_made_is_told_why(topics):
-    outcomes = await topics.auto_create(ANONYMOUS, ["a", "bad name", "__share_group_state"])
+    outcomes = await topics.auto_create(ANONYMOUS, ["a", "bad name", "__cluster_metadata"])
     assert isinstance(outcomes["a"], TopicImage)
     assert outcomes["bad name"].code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert outcomes["__share_group_state"].code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert outcomes["__cluster_metadata"].code == ErrorCode.INVALID_REQUEST
 
 
 async def test_the_offsets_topic_is_made_once_compacted_and_with_as_many_replicas_as_there_are_brokers(topics):
@@ -52,6 +52,18 @@ async def test_the_offsets_topic_is_made_once_compacted_and_with_as_many_replica
     }
 
 
-async def test_a_coordinators_topic_that_cannot_be_made_is_an_error(topics):
+async def test_a_coordinators_topic_that_cannot_be_made_is_an_error(start_controller):
+    controller, settings = await start_controller({"partitions.per.broker.max": "3"})
     with pytest.raises(ApiError):
-        await topics.ensure_internal("__share_group_state")
+        await TopicService(controller, BrokerConfig.from_settings(settings)).ensure_internal("__consumer_offsets")
+
+
+async def test_a_topic_that_may_be_there_later_is_asked_for_again_by_clients(topics, monkeypatch):
+    """REQUEST_TIMED_OUT of a topic is no error that clients of Metadata know."""
+
+    async def create_topics(*_):
+        raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "the metadata store does not answer")
+
+    monkeypatch.setattr(topics._controller, "create_topics", create_topics)
+    outcome = (await topics.auto_create(ANONYMOUS, ["a"]))["a"]
+    assert (outcome.code, outcome.message) == (ErrorCode.LEADER_NOT_AVAILABLE, "the metadata store does not answer")

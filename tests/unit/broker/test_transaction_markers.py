@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from ottla.broker.transaction_markers import MARKER_MS_MAX, TransactionMarkers
+from ottla.broker.transaction_markers import MARKER_MS_MAX, Completer, TransactionMarkers
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 from ottla.model.transaction_marker import TransactionMarker
@@ -23,7 +23,9 @@ class Markers:
         replicas = ReplicaManager()
         for partition in partitions:
             replicas.add(partition)
-        self.service = TransactionMarkers(replicas, Deadlines(self.timer.clock, self.timer))
+        self.completers: dict[str, Completer] = {}
+        deadlines = Deadlines(self.timer.clock, self.timer)
+        self.service = TransactionMarkers(replicas, deadlines, completers=self.completers)
         self.answers: list[Errors] = []
 
     def write(self, *names: TopicPartition) -> None:
@@ -69,7 +71,7 @@ async def test_a_coordinators_topic_is_its_coordinators(new_partition: New) -> N
         told.append((index, marker))
         waiting.append(on_decided)
 
-    markers.service.completers["__consumer_offsets"] = complete
+    markers.completers["__consumer_offsets"] = complete
     offsets = TopicPartition("__consumer_offsets", 7)
     markers.write(offsets)
     assert told == [(7, MARKER)]
@@ -82,7 +84,7 @@ async def test_a_coordinators_topic_is_its_coordinators(new_partition: New) -> N
 async def test_what_takes_too_long_is_answered_once(new_partition: New) -> None:
     markers = Markers()
     waiting: list[Callable[[ErrorCode], None]] = []
-    markers.service.completers["t"] = lambda index, marker, on_decided: waiting.append(on_decided)
+    markers.completers["t"] = lambda index, marker, on_decided: waiting.append(on_decided)
     markers.write(TopicPartition("t", 0), TopicPartition("t", 1))
     waiting[0](ErrorCode.NONE)
     markers.timer.advance(MARKER_MS_MAX + 100)

@@ -5,8 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from chaos.checker import Kind, check
-from chaos.history import Commit, CommittedOffset, Delivery, FinalState, History, Outcome, Send, TopicCreation
+from chaos.checker import check
+from chaos.history import Commit, CommittedOffset, Delivery, FinalState, History, Send, TopicCreation
+from ottla.simulation.anomaly import Anomaly
+from ottla.simulation.history import Outcome
 from workload.payload import Payload
 
 ORDERS = ("orders", 0)
@@ -122,32 +124,32 @@ def forget_a_partition(_: History, final: FinalState) -> None:
 @pytest.mark.parametrize(
     ("plant", "kind"),
     [
-        (lose, Kind.LOST),
-        (lose_in_the_middle, Kind.LOST),
-        (lose_in_the_middle, Kind.GAP),
-        (lose_and_put_the_next_in_its_place, Kind.LOST),
-        (duplicate, Kind.DUPLICATED),
-        (change, Kind.CHANGED),
-        (reorder, Kind.REORDERED),
-        (invent, Kind.INVENTED),
-        (keep_what_was_refused, Kind.REFUSED),
-        (take_back_what_was_read, Kind.UNREAD),
-        (forget_a_commit, Kind.COMMIT_LOST),
-        (set_a_commit_back, Kind.COMMIT_LOST),
-        (commit_by_itself, Kind.COMMIT_INVENTED),
-        (deliver_again_what_was_committed, Kind.REDELIVERED),
-        (deliver_twice_in_a_row, Kind.REDELIVERED),
-        (skip, Kind.SKIPPED),
-        (skip_the_end, Kind.SKIPPED),
-        (skip_at_the_beginning, Kind.SKIPPED),
-        (forget_a_topic, Kind.TOPIC_LOST),
-        (forget_a_partition, Kind.TOPIC_LOST),
+        (lose, Anomaly.LOST),
+        (lose_in_the_middle, Anomaly.LOST),
+        (lose_in_the_middle, Anomaly.GAP),
+        (lose_and_put_the_next_in_its_place, Anomaly.LOST),
+        (duplicate, Anomaly.DUPLICATE),
+        (change, Anomaly.CHANGED),
+        (reorder, Anomaly.REORDERED),
+        (invent, Anomaly.PHANTOM),
+        (keep_what_was_refused, Anomaly.REFUSED),
+        (take_back_what_was_read, Anomaly.UNREAD),
+        (forget_a_commit, Anomaly.COMMIT_LOST),
+        (set_a_commit_back, Anomaly.COMMIT_LOST),
+        (commit_by_itself, Anomaly.COMMIT_INVENTED),
+        (deliver_again_what_was_committed, Anomaly.REDELIVERED),
+        (deliver_twice_in_a_row, Anomaly.REDELIVERED),
+        (skip, Anomaly.SKIPPED),
+        (skip_the_end, Anomaly.SKIPPED),
+        (skip_at_the_beginning, Anomaly.SKIPPED),
+        (forget_a_topic, Anomaly.TOPIC_LOST),
+        (forget_a_partition, Anomaly.TOPIC_LOST),
     ],
 )
-def test_each_planted_fault_is_found(plant: Callable[[History, FinalState], None], kind: Kind):
+def test_each_planted_fault_is_found(plant: Callable[[History, FinalState], None], kind: Anomaly):
     history, final = sound()
     plant(history, final)
-    assert kind in {violation.kind for violation in check(history, final)}
+    assert kind in {violation.anomaly for violation in check(history, final)}
 
 
 def test_what_is_unknown_may_be_there_or_not():

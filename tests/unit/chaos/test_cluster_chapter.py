@@ -6,13 +6,14 @@ from random import Random
 import pytest
 
 from chaos import equal_replicas
-from chaos.checker import Kind
 from chaos.cluster_chapter import longest_silence
 from chaos.cluster_faults import FAULTS
 from chaos.cluster_run import Kind as Chapter
 from chaos.cluster_run import plan_faults, plan_kinds
 from chaos.equal_replicas import check_replicas
-from chaos.history import Outcome, Send
+from chaos.history import Send
+from ottla.simulation.anomaly import Anomaly
+from ottla.simulation.history import Outcome
 from tests.unit.chaos.test_checker import payload
 
 
@@ -66,6 +67,6 @@ def test_replicas_are_the_same_wherever_their_segments_begin(tmp_path: Path):
 def test_replicas_that_differ_are_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(equal_replicas, "PATIENCE_S", 0)
     [violation] = check_replicas(replicas(tmp_path, [b"ab"], [b"a"]), [("orders", 0)])
-    assert violation.kind is Kind.DIVERGED
+    assert violation.anomaly is Anomaly.REPLICAS_DIFFER
     assert "2 bytes" in violation.where
     assert "1 bytes" in violation.where

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from chaos.checker import Kind
 from chaos.replica_places import Place, check_places, other_replicas, replicas_given_back
+from ottla.simulation.anomaly import Anomaly
 
 WANTED = {("orders", 0): (4, 2, 1), ("orders", 1): (3, 4, 2)}
 
@@ -74,14 +74,14 @@ def test_each_planted_fault_is_found_where_it_is(plant: Callable[[Found], None])
     found = Found()
     plant(found)
     [violation] = check_places(WANTED, found.moving, found.places, found.files)
-    assert violation.kind is Kind.MISPLACED
+    assert violation.anomaly is Anomaly.MISPLACED
     assert violation.where.startswith("orders-1")
 
 
 def test_a_partition_that_nobody_tells_of_is_found() -> None:
     found = Found()
     del found.places["orders", 0]
-    assert {each.kind for each in check_places(WANTED, (), found.places, found.files)} == {Kind.MISPLACED}
+    assert {each.anomaly for each in check_places(WANTED, (), found.places, found.files)} == {Anomaly.MISPLACED}
 
 
 def test_each_partition_gets_a_replica_where_it_has_none() -> None:

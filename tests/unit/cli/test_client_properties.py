@@ -9,10 +9,14 @@ from click.testing import CliRunner
 
 from ottla.cli.client_properties import KEYS, Kind, over_options
 from ottla.cli.connection import bootstrap_option, client_options
-from ottla.client.consumer_options import ConsumerOptions
+from ottla.cli.exit_codes import ExitCode
+from ottla.cli.failure import MistakesError
+from ottla.client.consuming.consumer_options import ConsumerOptions
 from ottla.client.options import ClientOptions
-from ottla.client.produce import Acks
-from ottla.client.producer_options import ProducerOptions
+from ottla.client.producing.produce import Acks
+from ottla.client.producing.producer_options import ProducerOptions
+from ottla.client.sasl import ClientSasl
+from ottla.client.tls import ClientTls
 
 OPTIONS_OF = {Kind.ANY: ClientOptions, Kind.PRODUCER: ProducerOptions, Kind.CONSUMER: ConsumerOptions}
 
@@ -88,15 +92,27 @@ def test_a_consumer_has_keys_of_its_own():
         ("acks=1", "is not a key of this command"),
         ("request.timeout.ms=soon", "whole number"),
         ("request.timeout.ms=-1", "whole number"),
-        ("sasl.mechanism=PLAIN", "PLAINTEXT listeners only"),
-        ("security.protocol=SSL", "PLAINTEXT listeners only"),
+        ("sasl.kerberos.service.name=kafka", "not supported by this client"),
+        ("security.providers=x", "not supported by this client"),
         ("no-equals-sign", "is not KEY=VALUE"),
         ("=1", "is not KEY=VALUE"),
+        ("request.timeout=1", "did you mean request.timeout.ms"),
     ],
 )
 def test_a_mistake_is_a_usage_error(text, what):
-    with pytest.raises(click.UsageError, match=what):
+    with pytest.raises((click.UsageError, MistakesError), match=what):
         invoked("-X", text)
+
+
+def test_all_mistakes_are_said_at_once_with_file_and_line(tmp_path):
+    file = properties(
+        tmp_path, "# mine\nclient.id=c\nrequest.timeout.ms=soon\n\nsasl.kerberos.service.name=x\nacks=maybe\n"
+    )
+    with pytest.raises(MistakesError) as refused:
+        invoked("--config", file, "-X", "no.such=1", kind=Kind.PRODUCER)
+    places = [line.partition(": ")[0] for line in refused.value.lines]
+    assert places == [f"{file}:3", f"{file}:5", f"{file}:6", "-X"]
+    assert refused.value.exit_code == ExitCode.USAGE
 
 
 def test_a_file_that_is_written_for_other_programs_too_is_read_with_a_word(tmp_path):
@@ -104,21 +120,24 @@ def test_a_file_that_is_written_for_other_programs_too_is_read_with_a_word(tmp_p
     client, _, said = invoked("--config", file)
     assert client.client_id == "c"
     assert said.count("\n") == 2
-    assert "key.serializer is passed over" in said
-    with pytest.raises(click.UsageError, match="ssl"):
-        invoked("--config", properties(tmp_path, "ssl.truststore.location=x"))
+    assert "key.serializer is ignored" in said
+    with pytest.raises(MistakesError, match="ssl"):
+        invoked("--config", properties(tmp_path, "ssl.engine.factory.class=x"))
 
 
 def test_a_file_that_cannot_be_read_is_said_so(tmp_path):
-    from ottla.cli.failure import CommandError
-
     with pytest.raises(OSError, match="nosuch"):
         invoked("--config", str(tmp_path / "nosuch"))
-    with pytest.raises(CommandError, match="hexadecimal"):
-        invoked("--config", properties(tmp_path, "a=\\u12"))
+    with pytest.raises(MistakesError, match=r"client\.properties:2: .* hexadecimal"):
+        invoked("--config", properties(tmp_path, "b=1\na=\\u12"))
 
 
 @pytest.mark.parametrize("key", KEYS)
 def test_every_key_is_an_option_of_its_kind(key):
     known = KEYS[key]
-    assert known.option in OPTIONS_OF[known.kind].__struct_fields__
+    fields = {
+        *OPTIONS_OF[known.kind].__struct_fields__,
+        *ClientSasl.__struct_fields__,
+        *ClientTls.__struct_fields__,
+    }
+    assert known.option in fields

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from ottla.cli.cluster_change import _until_deleted
-from ottla.client import brokers, log_directories
 from ottla.client.address import Address
-from ottla.client.brokers import ClusterDescription, RegisteredBroker
+from ottla.client.admin import log_directories
+from ottla.client.admin.log_directories import LogDirectory, ReplicaLog
 from ottla.client.errors import BrokerUnreachableError
-from ottla.client.log_directories import LogDirectory, ReplicaLog
+from ottla.client.io import brokers
+from ottla.client.io.brokers import ClusterDescription, RegisteredBroker
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 
@@ -51,8 +52,8 @@ async def test_it_waits_until_the_last_log_is_deleted(
     assert await _until_deleted(cluster, 3)  # type: ignore[arg-type]
     assert cluster.pauses == 3
     assert capsys.readouterr().out.splitlines() == [
-        "broker 3 has yet to delete 2 logs",
-        "broker 3 has yet to delete 1 log",
+        "broker 3 still has to delete 2 logs",
+        "broker 3 still has to delete 1 log",
     ]
 
 
@@ -61,7 +62,7 @@ async def test_one_that_does_not_answer_for_a_moment_is_asked_again(
 ) -> None:
     answers(monkeypatch, 1, BrokerUnreachableError("gone"), 0)
     assert await _until_deleted(Cluster(), 3)  # type: ignore[arg-type]
-    assert "asking again: gone" in capsys.readouterr().err
+    assert "retrying: gone" in capsys.readouterr().err
 
 
 async def test_one_that_does_not_run_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

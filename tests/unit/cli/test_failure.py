@@ -27,6 +27,8 @@ CASES = [
     (InvalidInputError("not a batch"), ExitCode.FAILED, "not a batch"),
     (FileNotFoundError(2, "No such file or directory", "x"), ExitCode.NOT_FOUND, "x: No such file"),
     (PermissionError(13, "Permission denied", "x"), ExitCode.FAILED, "x: Permission denied"),
+    (OSError(24, "Too many open files", "x"), ExitCode.FAILED, "x: Too many open files; this process may open no more"),
+    (MemoryError(), ExitCode.FAILED, "out of memory; give it more"),
     (click.UsageError("Bad words."), ExitCode.USAGE, "bad words"),
 ]
 

@@ -280,7 +280,7 @@ async def test_a_directory_that_a_broker_uses_is_not_looked_at(
         await directory.log()
         for each in (path, path / "orders-0"):
             assert run(["log", "verify", str(each)]) == ExitCode.FAILED
-            assert "is used by a broker" in capsys.readouterr().err
+            assert "is used by a running broker" in capsys.readouterr().err
 
 
 async def test_a_checkpoint_that_is_none_is_said_of_the_directory(
@@ -380,3 +380,22 @@ async def test_a_checkpoint_that_kafka_has_not_written_yet_is_not_damage(
         (data / name).write_bytes(b"")
     (row,) = verified(data, capsys)
     assert not row["damaged"]
+
+
+def test_directories_whose_names_are_like_those_of_partitions_are_no_logs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As /etc/dbus-1 is."""
+    (tmp_path / "dbus-1").mkdir()
+    (tmp_path / "dbus-1" / "session.conf").touch()
+    for path in (tmp_path, tmp_path / "dbus-1"):
+        assert run(["log", "verify", str(path)]) == ExitCode.NOT_FOUND
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err.startswith(f"ottla: {path}: neither a data directory, it has no meta.properties, nor")
+
+
+async def test_what_is_no_log_beside_logs_is_not_checked(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (data / "meta.properties").unlink(missing_ok=True)
+    (data / "backup-1").mkdir()
+    assert [each["log"] for each in verified(data, capsys)] == [str(data / "orders-0")]

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from ottla.cli.reading import Reading, Wanted
-from ottla.client.consumer import Consumer
-from ottla.client.consumer_options import ConsumerOptions, OffsetReset
-from ottla.client.consumer_record import ConsumerRecord
+from ottla.client.consuming.consumer import Consumer
+from ottla.client.consuming.consumer_options import ConsumerOptions, OffsetReset
+from ottla.client.consuming.consumer_record import ConsumerRecord
+from ottla.client.consuming.offsets import OffsetAt
 from ottla.client.errors import BrokerError
-from ottla.client.offsets import OffsetAt
 from ottla.client.options import ClientOptions
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition

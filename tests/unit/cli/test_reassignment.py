@@ -6,7 +6,7 @@ import pytest
 
 from ottla.cli.failure import CommandError
 from ottla.cli.reassignment import take_back
-from ottla.client import reassignments
+from ottla.client.admin import reassignments
 from ottla.client.errors import BrokerError
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition

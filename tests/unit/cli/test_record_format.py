@@ -5,7 +5,7 @@ import pytest
 from ottla.cli.escapes import unescape
 from ottla.cli.failure import CommandError
 from ottla.cli.record_format import compile_format, plain_format
-from ottla.client.consumer_record import ConsumerRecord
+from ottla.client.consuming.consumer_record import ConsumerRecord
 
 RECORD = ConsumerRecord("t", 3, 42, 1_700_000_000_123, b"k", b"v\xff", [("a", b"1"), ("b", None)])
 EMPTY = ConsumerRecord("t", 0, 0, 0, None, None, [])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ottla.cli.failure import CommandError
 from ottla.cli.record_format import json_line
 from ottla.cli.record_input import InputRecord, LineSplitter, parse_json, parse_text
-from ottla.client.consumer_record import ConsumerRecord
+from ottla.client.consuming.consumer_record import ConsumerRecord
 
 
 @given(

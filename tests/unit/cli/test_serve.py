@@ -14,7 +14,7 @@ from ottla.metadata.store.interface import StoreError
 def served(monkeypatch):
     """What the server was asked for, instead of a server."""
     asked = []
-    monkeypatch.setattr(ottla.server, "serve", lambda options, *, on_ready: asked.append(options))
+    monkeypatch.setattr(ottla.server, "serve", lambda options, **_: asked.append(options))
     return asked
 
 
@@ -60,7 +60,51 @@ def test_a_file_that_is_not_properties_is_a_usage_error(served, tmp_path, capsys
     config = tmp_path / "c"
     config.write_text("key=\\uZZZZ\n")
     assert run(["serve", "--config", str(config)]) == ExitCode.USAGE
-    assert "line 1" in capsys.readouterr().err
+    assert f"{config}:1: a \\u must be followed" in capsys.readouterr().err
+
+
+def test_all_mistakes_of_a_file_are_said_at_once_with_file_and_line(tmp_path, capsys):
+    config = tmp_path / "server.properties"
+    config.write_text(
+        "# mine\nnum.partitionz=3\nlog.retention.hours=many\nkey=\\uZZZZ\nlog.roll.ms=-4\nssl.keystore.type=X\n"
+    )
+    assert run(["serve", "--config", str(config), "--set", "log.segment.bytes=1"]) == ExitCode.USAGE
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(": ")[1] for line in lines] == [
+        f"{config}:4",
+        f"{config}:2",
+        f"{config}:3",
+        f"{config}:5",
+        f"{config}:6",
+        "--set",
+    ]
+    assert "did you mean num.partitions?" in lines[1]
+
+
+def test_settings_that_do_not_fit_together_are_said_with_their_lines(tmp_path, capsys):
+    config = tmp_path / "server.properties"
+    config.write_text(
+        "\nadvertised.listeners=X://b:1\nmax.connections.per.ip=0\ngroup.max.session.timeout.ms=5\nlog.dirs=/x,/x\n"
+    )
+    assert run(["serve", "--check", "--config", str(config)]) == ExitCode.USAGE
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(": ")[1] for line in lines] == [f"{config}:{number}" for number in (2, 3, 4, 5)]
+
+
+def test_what_does_not_fit_together_is_said_beside_what_is_wrong_by_itself(tmp_path, capsys):
+    config = tmp_path / "server.properties"
+    config.write_text("num.partitions=many\nadvertised.listeners=X://b:1\ngroup.min.session.timeout.ms=x\n")
+    assert run(["serve", "--check", "--config", str(config)]) == ExitCode.USAGE
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(": ")[1] for line in lines] == [f"{config}:{number}" for number in (1, 2, 3)]
+    assert "advertised.listeners names X" in lines[1]
+
+
+def test_a_file_that_is_no_text_is_said_with_its_line(tmp_path, capsys):
+    config = tmp_path / "c"
+    config.write_bytes(b"a=1\nb=\xff\n")
+    assert run(["serve", "--config", str(config)]) == ExitCode.USAGE
+    assert f"{config}:2: the file is not UTF-8 text" in capsys.readouterr().err
 
 
 def test_a_cluster_is_asked_for(served):
@@ -82,7 +126,7 @@ def test_settings_may_come_from_stdin(served, monkeypatch):
 
 
 def test_a_store_that_fails_is_said_in_one_line(monkeypatch, capsys):
-    def fail(options, *, on_ready):
+    def fail(options, **_):
         raise StoreError("no ZooKeeper answers at a:2181")
 
     monkeypatch.setattr(ottla.server, "serve", fail)

@@ -1,7 +1,7 @@
 """A scripted broker with records to read and a group to belong to."""
 
-from ottla.client.group_protocol import decode_assignment, encode_assignment
-from ottla.client.offsets import OffsetAt
+from ottla.client.consuming.group_protocol import decode_assignment, encode_assignment
+from ottla.client.consuming.offsets import OffsetAt
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import build_batch, walk_batches

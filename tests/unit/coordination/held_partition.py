@@ -13,7 +13,7 @@ from ottla.model.topic_partition import TopicPartition
 from ottla.model.transaction_marker import TransactionMarker
 from ottla.native import walk_batches
 from ottla.replication.acknowledgement import OnAck
-from ottla.replication.batch_opener import BatchOpener
+from ottla.replication.batch_decompressor import BatchDecompressor
 from ottla.replication.partition import Partition
 from ottla.runtime.disk import OsDisk
 from ottla.storage.log_manager import LogManager
@@ -55,7 +55,7 @@ class HeldPartition(Partition):
             leader_epoch=0,
             clock=environment.clock,
             tasks=environment.tasks,
-            opener=BatchOpener(environment.tasks),
+            opener=BatchDecompressor(environment.tasks),
             flush_before_ack=False,
         )
         self._logs.directories[0].on_failure = lambda error: self.fail(str(error))

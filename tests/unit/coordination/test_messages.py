@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ottla.coordination.limits import CoordinatorLimits
 from ottla.coordination.outcome import Outcome, TransactionalRecord, TransactionEnd, Waiter
 from ottla.coordination.shard_runner import ShardRunner
 from ottla.coordination.shard_state import ShardState
@@ -12,7 +13,7 @@ from ottla.model.producer_identity import ProducerIdentity
 from ottla.model.transaction_marker import TransactionMarker
 from ottla.replication.transaction_verification import UNVERIFIED
 from tests.unit.coordination.held_partition import HeldPartition
-from tests.unit.coordination.toy import ManualEnvironment, WordAnswer, WordShard, environment, put, until
+from tests.unit.coordination.toy import WordAnswer, WordShard, environment, put, until
 
 PRODUCER = ProducerIdentity(7, 0)
 
@@ -35,13 +36,14 @@ class PendingWords(WordShard):
 
 class Harness:
     def __init__(self, *, holds_back: bool = False, **limits: int) -> None:
-        made, self.turn = environment(**limits)
+        self.environment, self.turn = environment()
+        self.limits = CoordinatorLimits(**limits)
         self.sent: list[Any] = []
-        self.environment = ManualEnvironment(
-            made.clock, made.timer, made.tasks, made.defer, made.limits, self.sent.append
-        )
         self.partition = HeldPartition(self.environment, holds_back=holds_back)
-        self.runner = ShardRunner(self.partition, PendingWords, self.environment)
+        self.runner = self._runner()
+
+    def _runner(self) -> ShardRunner:
+        return ShardRunner(self.partition, PendingWords, self.environment, self.limits, send=self.sent.append)
 
     async def load(self) -> PendingWords:
         self.runner.start()
@@ -52,7 +54,7 @@ class Harness:
 
     async def reload(self) -> PendingWords:
         self.runner.close()
-        self.runner = ShardRunner(self.partition, PendingWords, self.environment)
+        self.runner = self._runner()
         return await self.load()
 
     def write(self, *records: Any) -> None:

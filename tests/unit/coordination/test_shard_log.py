@@ -1,5 +1,6 @@
 import pytest
 
+from ottla.coordination.limits import CoordinatorLimits
 from ottla.coordination.shard_log import ShardLog
 from ottla.model.error_code import ErrorCode
 from ottla.native import decode_records
@@ -9,10 +10,12 @@ from tests.unit.coordination.toy import WordAnswer, environment
 
 class Harness:
     def __init__(self, *, holds_back: bool = False, **limits: int) -> None:
-        env, self.turn = environment(**limits)
+        env, self.turn = environment()
         self.partition = HeldPartition(env, holds_back=holds_back)
         self.failures: list[ErrorCode] = []
-        self.log = ShardLog(self.partition, env, lambda ack: self.failures.append(ack.error))
+        self.log = ShardLog(
+            self.partition, env, CoordinatorLimits(**limits), lambda ack: self.failures.append(ack.error)
+        )
         self.heard: list[str] = []
 
     def write(self, name: str, *keys: bytes) -> None:

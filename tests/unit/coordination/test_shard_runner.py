@@ -3,6 +3,7 @@ from collections.abc import AsyncIterator, Hashable
 
 import pytest
 
+from ottla.coordination.limits import CoordinatorLimits
 from ottla.coordination.outcome import Outcome
 from ottla.coordination.shard_runner import LOAD_RETRY_MS, SHORT_RETRY_MS, Operation, ShardRunner
 from ottla.coordination.shard_state import ShardState
@@ -17,9 +18,10 @@ from tests.unit.coordination.toy import WordAnswer, WordShard, crash, environmen
 
 class Harness:
     def __init__(self, **limits: int) -> None:
-        self.environment, self.turn = environment(**limits)
+        self.environment, self.turn = environment()
+        self.limits = CoordinatorLimits(**limits)
         self.partition = HeldPartition(self.environment)
-        self.runner = ShardRunner(self.partition, WordShard, self.environment)
+        self.runner = ShardRunner(self.partition, WordShard, self.environment, self.limits)
         self.heard: list[str] = []
 
     def ask(self, operation: Operation, *, needs_log: bool = False) -> None:
@@ -38,7 +40,7 @@ class Harness:
 
     def restart(self) -> None:
         self.runner.close()
-        self.runner = ShardRunner(self.partition, WordShard, self.environment)
+        self.runner = ShardRunner(self.partition, WordShard, self.environment, self.limits)
 
 
 @pytest.fixture
@@ -101,7 +103,14 @@ async def test_records_of_unknown_kinds_are_passed_over(harness: Harness):
     assert harness.runner.active_shard.words == {"a": "one"}
 
 
-@pytest.mark.parametrize("error", [OSError("disk"), ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "offline")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError("disk"),
+        ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "offline"),
+        ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "fenced for now"),
+    ],
+)
 async def test_a_shard_whose_log_cannot_be_read_serves_nobody_until_it_can(harness: Harness, error: Exception):
     harness.partition.append(
         build_batch([(0, b"a", b"b", ())]), acks=-1, on_ack=lambda ack: None, origin=AppendOrigin.COORDINATOR

@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
-from ottla.coordination.environment import CoordinatorLimits, Environment
 from ottla.coordination.outcome import Answer, Outcome, Waiter
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
+from ottla.runtime.environment import Environment
+from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
 
@@ -101,11 +102,11 @@ class ManualEnvironment(Environment, frozen=True):
         timer: ManualTimer
 
 
-def environment(**limits: int) -> tuple[ManualEnvironment, Turn]:
+def environment() -> tuple[ManualEnvironment, Turn]:
     """An environment whose time and turns pass by hand; its tasks run on the test's loop."""
     timer = ManualTimer()
     turn = Turn()
-    return ManualEnvironment(timer.clock, timer, Tasks("test"), turn, CoordinatorLimits(**limits)), turn
+    return ManualEnvironment(timer.clock, SeededRng(0), timer, Tasks("test"), turn), turn
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+from ottla.broker.look_ups import LookUps
 from ottla.gateways.kafka.apis import APIS
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
 from ottla.gateways.kafka.gateway import KafkaConnection, KafkaGateway
 from ottla.network.address import Address
+from ottla.network.task_gate import TaskGate
 
 CLIENT_ID = "client"
 HERE = Address("127.0.0.1", 9092)
@@ -34,7 +36,10 @@ class Peer:
 
 
 def gateway_of(broker: Any, fetch_sessions: FetchSessionCache = NOTHING) -> KafkaGateway:
-    """The Kafka door of what a test has of a broker."""
+    """The Kafka gateway of what a test has of a broker."""
+    for name, limit in (("task_gate", TaskGate), ("look_ups", LookUps)):
+        if not hasattr(broker, name):
+            setattr(broker, name, limit())
     return KafkaGateway(broker, APIS, fetch_sessions)
 
 
@@ -44,8 +49,8 @@ class AnsweredContext(RequestContext):
     def __init__(
         self, gateway: KafkaGateway, version: int, on_answer: Callable[[Any], None], connection: Peer | None = None
     ) -> None:
-        door: Any = connection or Peer()
-        super().__init__(KafkaConnection(gateway, door), NOTHING, version, 0, CLIENT_ID, NOTHING)
+        its_connection: Any = connection or Peer()
+        super().__init__(KafkaConnection(gateway, its_connection), NOTHING, version, 0, CLIENT_ID, NOTHING)
         self._on_answer = on_answer
         self.refusals: list[tuple[int, str | None]] = []
         self.failures: list[Exception] = []

@@ -4,39 +4,39 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.access import ALLOW_ALL, Authorizer
-from tests.unit.gateways.admin_door import AdminDoor
-from tests.unit.gateways.log_door import LogDoor
+from tests.unit.gateways.admin_gateway import AdminGateway
+from tests.unit.gateways.log_gateway import LogGateway
 
-OpenDoor = Callable[..., Awaitable[AdminDoor]]
+OpenGateway = Callable[..., Awaitable[AdminGateway]]
 
 
 @pytest.fixture
-async def open_door(tmp_path: Path) -> AsyncIterator[OpenDoor]:
-    """Opens admin doors with the settings given, each with its own data."""
-    doors: list[AdminDoor] = []
+async def open_gateway(tmp_path: Path) -> AsyncIterator[OpenGateway]:
+    """Opens admin gateways with the settings given, each with its own data."""
+    gateways: list[AdminGateway] = []
 
-    async def open_one(settings: dict[str, str] | None = None, authorizer: Authorizer = ALLOW_ALL) -> AdminDoor:
-        directory = tmp_path / str(len(doors))
+    async def open_one(settings: dict[str, str] | None = None, authorizer: Authorizer = ALLOW_ALL) -> AdminGateway:
+        directory = tmp_path / str(len(gateways))
         directory.mkdir()
-        doors.append(await AdminDoor(directory, settings, authorizer).open())
-        return doors[-1]
+        gateways.append(await AdminGateway(directory, settings, authorizer).open())
+        return gateways[-1]
 
     yield open_one
-    for door in doors:
-        await door.close()
+    for gateway in gateways:
+        await gateway.close()
 
 
 @pytest.fixture
-async def door(open_door: OpenDoor) -> AdminDoor:
-    """An admin door with the defaults."""
-    return await open_door()
+async def gateway(open_gateway: OpenGateway) -> AdminGateway:
+    """An admin gateway with the defaults."""
+    return await open_gateway()
 
 
 @pytest.fixture
-async def log_door(tmp_path: Path) -> AsyncIterator[LogDoor]:
-    """A door to partitions with real logs."""
+async def log_gateway(tmp_path: Path) -> AsyncIterator[LogGateway]:
+    """A gateway to partitions with real logs."""
     directory = tmp_path / "logs"
     directory.mkdir()
-    door = await LogDoor(directory).open()
-    yield door
-    await door.close()
+    gateway = await LogGateway(directory).open()
+    yield gateway
+    await gateway.close()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ottla.broker.access import Operation, ResourceType
+from ottla.broker.look_ups import LookUps
 from ottla.broker.produce import DISK_MS, ProduceService
 from ottla.gateways.kafka import api_00_produce
 from ottla.gateways.kafka.api import Api
@@ -25,6 +26,7 @@ from ottla.model.errors import InvalidInputError
 from ottla.model.principal import Principal
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import build_batch
+from ottla.network.task_gate import TaskGate
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.frame import decode_response, encode_request
 from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -94,7 +96,7 @@ class Slot:
         self.send(())
 
 
-class Door:
+class ServedGateway:
     """A broker whose partition `t-0` decides as it is told, though the image has another broker for its leader."""
 
     def __init__(self, api: Api, ack: AppendAck | None, *others: Api, **rules: Any) -> None:
@@ -109,6 +111,8 @@ class Door:
         topic = TopicImage(TOPIC, TOPIC_ID, (PartitionImage(0, ANOTHER_BROKER, 5, (ANOTHER_BROKER,), (2,), 0),))
         node = SimpleNamespace(node_id=ANOTHER_BROKER, host="there", port=9092, rack="r")
         broker: Any = SimpleNamespace(
+            task_gate=TaskGate(),
+            look_ups=LookUps(),
             produce=ProduceService(replicas, self.deadlines, **rules),
             image=MetadataImage("cluster", topics_by_name={TOPIC: topic}, topics_by_id={TOPIC_ID: topic}),
             tasks=Tasks("test"),
@@ -144,6 +148,11 @@ def frame_of(
 
 class Nobody:
     """Nobody may write to `t`."""
+
+    version = 0
+
+    def allows_on_any(self, *_: object) -> bool:
+        return False
 
     def allows(self, principal: Principal, operation: Operation, kind: ResourceType, name: str) -> bool:
         return False
@@ -186,11 +195,11 @@ def test_both_ways_write_the_same_and_answer_with_the_same_bytes(
         outcomes = []
         for api in apis:
             taken.clear()
-            door = Door(api, ack, **RULES[rules])
-            slot = door.send(frame)
-            assert door.buffer.held == 0
+            gateway = ServedGateway(api, ack, **RULES[rules])
+            slot = gateway.send(frame)
+            assert gateway.buffer.held == 0
             assert bool(taken) == (api is not GENERAL)
-            outcomes.append((slot.frame, door.said, door.role.appended))
+            outcomes.append((slot.frame, gateway.said, gateway.role.appended))
         assert outcomes[0] == outcomes[1]
         assert outcomes[0][0] is not None or outcomes[0][1], "neither answered nor closed"
 
@@ -202,23 +211,23 @@ def test_both_ways_write_the_same_and_answer_with_the_same_bytes(
 def test_records_that_are_no_batch_are_answered_by_the_general_way(version: int, records: bytes) -> None:
     frame = frame_of(version, records=records)
     ack = AppendAck(ErrorCode.CORRUPT_MESSAGE, "said the log")
-    slots = [Door(api, ack).send(frame) for api in (WHOLE, GENERAL)]
+    slots = [ServedGateway(api, ack).send(frame) for api in (WHOLE, GENERAL)]
     assert slots[0].frame == slots[1].frame
     assert slots[0].frame is not None
 
 
 def test_a_request_whose_time_is_up_is_answered_once_and_then_holds_nothing() -> None:
-    door = Door(WHOLE, None)
-    door.role.is_replicated = True
-    slot = door.send(frame_of(9))
+    gateway = ServedGateway(WHOLE, None)
+    gateway.role.is_replicated = True
+    slot = gateway.send(frame_of(9))
     assert slot.frame is None
-    assert len(door.deadlines) == 1
-    door.timer.advance(1_000)
+    assert len(gateway.deadlines) == 1
+    gateway.timer.advance(1_000)
     assert slot.frame is not None
     response: Any = decode_response(ApiKey.PRODUCE, 9, slot.frame[4:])[1]
     [topic] = response.responses
     assert [each.error_code for each in topic.partition_responses] == [ErrorCode.REQUEST_TIMED_OUT]
-    [decide] = door.role.waiting
+    [decide] = gateway.role.waiting
     decide(AppendAck(ErrorCode.NONE, base_offset=1))
     assert decide.__self__.in_flight is None
 
@@ -232,40 +241,40 @@ def test_a_request_whose_time_is_up_is_answered_once_and_then_holds_nothing() ->
 def test_the_time_counts_where_others_are_waited_for_and_the_disk_gets_a_while_whatever_it_says(
     api: Api, flushes: bool, is_replicated: bool, timed_out_after_ms: int | None
 ) -> None:
-    door = Door(api, None)
-    door.partition.flush_before_ack, door.role.is_replicated = flushes, is_replicated
-    slot = door.send(frame_of(9))
-    door.timer.advance(999)
+    gateway = ServedGateway(api, None)
+    gateway.partition.flush_before_ack, gateway.role.is_replicated = flushes, is_replicated
+    slot = gateway.send(frame_of(9))
+    gateway.timer.advance(999)
     assert slot.frame is None
-    door.timer.advance(1)
+    gateway.timer.advance(1)
     assert (slot.frame is not None) == (timed_out_after_ms == 1_000)
-    door.timer.advance(DISK_MS - 1_001)
+    gateway.timer.advance(DISK_MS - 1_001)
     assert (slot.frame is not None) == (timed_out_after_ms == 1_000)
-    door.timer.advance(1)
+    gateway.timer.advance(1)
     assert (slot.frame is not None) == (timed_out_after_ms is not None)
 
 
 def test_a_request_that_was_answered_has_no_deadline_left() -> None:
-    door = Door(WHOLE, None)
-    slot = door.send(frame_of(9))
-    [decide] = door.role.waiting
+    gateway = ServedGateway(WHOLE, None)
+    slot = gateway.send(frame_of(9))
+    [decide] = gateway.role.waiting
     decide(AppendAck(ErrorCode.NONE, base_offset=1))
     assert slot.frame is not None
-    assert len(door.deadlines) == 0
-    door.timer.advance(1_000)
+    assert len(gateway.deadlines) == 0
+    gateway.timer.advance(1_000)
 
 
 def test_a_version_that_is_not_served_closes_the_connection_though_the_kernel_can_read_it() -> None:
-    door = Door(replace(WHOLE, max_version=12), AppendAck(ErrorCode.NONE))
+    gateway = ServedGateway(replace(WHOLE, max_version=12), AppendAck(ErrorCode.NONE))
     with pytest.raises(InvalidInputError, match=r"PRODUCE version 13; .* 3 to 12"):
-        door.send(frame_of(13))
+        gateway.send(frame_of(13))
 
 
 def test_an_answer_that_cannot_be_made_closes_the_connection() -> None:
-    door = Door(WHOLE, AppendAck(ErrorCode.NONE, base_offset=1 << 63))
-    slot = door.send(frame_of(9))
+    gateway = ServedGateway(WHOLE, AppendAck(ErrorCode.NONE, base_offset=1 << 63))
+    slot = gateway.send(frame_of(9))
     assert slot.frame is None
-    assert door.said == ["a request failed inside the broker"]
+    assert gateway.said == ["a request failed inside the broker"]
 
 
 async def test_a_request_behind_one_that_is_a_task_is_not_served_before_that_is_done() -> None:
@@ -275,23 +284,29 @@ async def test_a_request_behind_one_that_is_a_task_is_not_served_before_that_is_
         await go_on.wait()
         return CreateTopicsResponse()
 
-    slow = Api(ApiKey.CREATE_TOPICS, 2, 7, create, is_task=True)
-    door = Door(WHOLE, AppendAck(ErrorCode.NONE, base_offset=4), slow)
-    first, second = door.send(encode_request(1, "me", CreateTopicsRequest(), 7)[4:]), door.send(frame_of(9))
-    assert door.role.appended == []
+    slow = Api(ApiKey.CREATE_TOPICS, 2, 7, create, is_async=True)
+    gateway = ServedGateway(WHOLE, AppendAck(ErrorCode.NONE, base_offset=4), slow)
+    first, second = gateway.send(encode_request(1, "me", CreateTopicsRequest(), 7)[4:]), gateway.send(frame_of(9))
+    assert gateway.role.appended == []
     go_on.set()
     await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})
     assert first.frame is not None
     assert second.frame is not None
-    assert len(door.role.appended) == 1
-    assert door.buffer.held == 0
+    assert len(gateway.role.appended) == 1
+    assert gateway.buffer.held == 0
 
 
-def test_while_somebody_has_a_quota_every_request_goes_the_general_way_where_it_is_counted() -> None:
-    door = Door(WHOLE, AppendAck(ErrorCode.NONE, base_offset=4))
+def test_requests_of_a_client_that_has_a_quota_go_the_general_way_where_they_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gateway = ServedGateway(WHOLE, AppendAck(ErrorCode.NONE, base_offset=4))
     served: list[Any] = []
-    quotas: Any = SimpleNamespace(serve=lambda *request: served.append(request))
-    door.connection.gateway.quotas = quotas
-    door.send(frame_of(9))
-    assert len(served) == 1
-    assert door.role.appended == []
+    has_quota = True
+    quotas: Any = SimpleNamespace(binds=lambda *_: has_quota)
+    monkeypatch.setattr("ottla.gateways.kafka.gateway.serve_charged", lambda *request: served.append(request))
+    gateway.connection.gateway.quotas = quotas
+    gateway.send(frame_of(9))
+    assert (len(served), len(gateway.role.appended)) == (1, 0)
+    has_quota = False
+    gateway.send(frame_of(9))
+    assert (len(served), len(gateway.role.appended)) == (1, 1), "a quota of another client changes nothing"

@@ -26,28 +26,28 @@ def topic(name, num_partitions=1, replication_factor=1, assignments=(), **config
 
 
 @pytest.mark.parametrize("version", range(API.min_version, API.max_version + 1))
-async def test_every_version_creates_topics(door, version):
-    answer = await door.ask(API, asks(topic("a", 3)), version)
+async def test_every_version_creates_topics(gateway, version):
+    answer = await gateway.ask(API, asks(topic("a", 3)), version)
     (result,) = answer.topics
     assert (result.name, result.error_code, result.error_message) == ("a", ErrorCode.NONE, None)
-    assert len(door.image.topic("a").partitions) == 3
+    assert len(gateway.image.topic("a").partitions) == 3
     if version >= 5:
         assert (result.num_partitions, result.replication_factor) == (3, 1)
     if version >= 7:
-        assert result.topic_id == door.image.topic("a").topic_id
+        assert result.topic_id == gateway.image.topic("a").topic_id
 
 
-async def test_the_answer_tells_every_setting_and_where_it_comes_from(open_door):
-    door = await open_door({"log.segment.bytes": "2000000"})
-    (result,) = (await door.ask(API, asks(topic("a", retention_ms="5")))).topics
+async def test_the_answer_tells_every_setting_and_where_it_comes_from(open_gateway):
+    gateway = await open_gateway({"log.segment.bytes": "2000000"})
+    (result,) = (await gateway.ask(API, asks(topic("a", retention_ms="5")))).topics
     configs = {config.name: (config.value, config.config_source) for config in result.configs}
     assert configs["retention.ms"] == ("5", 1)
     assert configs["segment.bytes"] == ("2000000", 4)
     assert configs["cleanup.policy"] == ("delete", 5)
 
 
-async def test_each_topic_has_its_own_error_and_message(door):
-    answer = await door.ask(API, asks(topic("a"), topic("b", no_such="1"), topic("c", 0), topic("d"), topic("d")))
+async def test_each_topic_has_its_own_error_and_message(gateway):
+    answer = await gateway.ask(API, asks(topic("a"), topic("b", no_such="1"), topic("c", 0), topic("d"), topic("d")))
     results = {result.name: result for result in answer.topics}
     assert {name: result.error_code for name, result in results.items()} == {
         "a": ErrorCode.NONE,
@@ -57,30 +57,30 @@ async def test_each_topic_has_its_own_error_and_message(door):
     }
     assert "no.such" in results["b"].error_message
     assert results["b"].topic_id == ZERO_UUID
-    assert list(door.image.topics_by_name) == ["a"]
+    assert list(gateway.image.topics_by_name) == ["a"]
 
 
-async def test_only_checking_creates_nothing(door):
-    (result,) = (await door.ask(API, asks(topic("a", 2), validate_only=True))).topics
+async def test_only_checking_creates_nothing(gateway):
+    (result,) = (await gateway.ask(API, asks(topic("a", 2), validate_only=True))).topics
     assert (result.error_code, result.num_partitions) == (ErrorCode.NONE, 2)
-    assert door.image.topic("a") is None
+    assert gateway.image.topic("a") is None
 
 
-async def test_brokers_named_twice_for_a_partition_are_seen(door):
+async def test_brokers_named_twice_for_a_partition_are_seen(gateway):
     assignments = (CreatableReplicaAssignment(0, (1,)), CreatableReplicaAssignment(0, (1,)))
-    (result,) = (await door.ask(API, asks(topic("a", -1, -1, assignments)))).topics
+    (result,) = (await gateway.ask(API, asks(topic("a", -1, -1, assignments)))).topics
     assert result.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-async def test_an_assignment_is_followed(door):
+async def test_an_assignment_is_followed(gateway):
     assignments = (CreatableReplicaAssignment(0, (1,)), CreatableReplicaAssignment(1, (1,)))
-    (result,) = (await door.ask(API, asks(topic("a", -1, -1, assignments)))).topics
+    (result,) = (await gateway.ask(API, asks(topic("a", -1, -1, assignments)))).topics
     assert (result.error_code, result.num_partitions) == (ErrorCode.NONE, 2)
 
 
-async def test_a_controller_that_was_replaced_says_so_for_every_topic(door):
-    store = door.controller._store
+async def test_a_controller_that_was_replaced_says_so_for_every_topic(gateway):
+    store = gateway.controller._store
     session = await store.register_broker(2, b"")
     await store.elect(session, seen_epoch=(await store.controller()).epoch)
-    answer = await door.ask(API, asks(topic("a"), topic("b")))
+    answer = await gateway.ask(API, asks(topic("a"), topic("b")))
     assert {result.error_code for result in answer.topics} == {ErrorCode.NOT_CONTROLLER}

@@ -9,8 +9,8 @@ from ottla.model.error_code import ErrorCode
 from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 
 
-async def ask(door, topics, version=API.max_version):
-    (result,) = (await door.ask(API, DescribeLogDirsRequest(topics=topics), version)).results
+async def ask(gateway, topics, version=API.max_version):
+    (result,) = (await gateway.ask(API, DescribeLogDirsRequest(topics=topics), version)).results
     return result
 
 
@@ -23,12 +23,12 @@ def sizes(result):
 
 
 @pytest.fixture
-async def filled(log_door):
+async def filled(log_gateway):
     for topic, index, count in (("t", 0, 5), ("t", 1, 0), ("a", 0, 2)):
-        partition = await log_door.partition(topic, index)
+        partition = await log_gateway.partition(topic, index)
         if count:
-            await log_door.append(partition, count)
-    return log_door
+            await log_gateway.append(partition, count)
+    return log_gateway
 
 
 @pytest.mark.parametrize("version", range(API.min_version, API.max_version + 1))
@@ -56,3 +56,11 @@ async def test_a_directory_that_is_offline_says_so(filled):
     filled.logs.directories[0].writer.failure = OSError(5, "Input/output error")
     result = await ask(filled, None)
     assert (result.error_code, result.topics, result.total_bytes) == (ErrorCode.KAFKA_STORAGE_ERROR, (), -1)
+
+
+async def test_the_reason_is_told_in_a_field_that_other_clients_skip(filled):
+    filled.logs.directories[0].writer.failure = OSError(5, "write failed: Input/output error", "/disk/a-0")
+    response = await filled.ask(API, DescribeLogDirsRequest(topics=()), API.max_version)
+    [trouble] = response.troubles
+    assert (trouble.log_dir, trouble.message) == (str(filled.directory), "/disk/a-0: write failed: Input/output error")
+    assert (await filled.ask(API, DescribeLogDirsRequest(topics=()), 1)).troubles == ()

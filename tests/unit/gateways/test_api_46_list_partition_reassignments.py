@@ -13,7 +13,7 @@ from ottla.protocol.messages.list_partition_reassignments import (
 
 
 @pytest.mark.parametrize("topics", [None, (), (ListPartitionReassignmentsTopics("a", (0, 9)),)])
-async def test_nothing_is_being_reassigned(door, topics):
-    await door.topics.create(ANONYMOUS, [NewTopic("a")])
-    answer = await door.ask(API, ListPartitionReassignmentsRequest(topics=topics))
+async def test_nothing_is_being_reassigned(gateway, topics):
+    await gateway.topics.create(ANONYMOUS, [NewTopic("a")])
+    answer = await gateway.ask(API, ListPartitionReassignmentsRequest(topics=topics))
     assert (answer.error_code, answer.error_message, answer.topics) == (ErrorCode.NONE, None, ())

@@ -13,11 +13,11 @@ def of(topic="__cluster_metadata", *indexes):
 
 
 @pytest.mark.parametrize("version", range(API.min_version, API.max_version + 1))
-async def test_the_controller_leads_the_metadata_and_is_its_one_voter(door, version):
-    door.clock = ManualClock(5_000)
-    answer = await door.ask(API, of(), version)
+async def test_the_controller_leads_the_metadata_and_is_its_one_voter(gateway, version):
+    gateway.clock = ManualClock(5_000)
+    answer = await gateway.ask(API, of(), version)
     (partition,) = answer.topics[0].partitions
-    image = door.image
+    image = gateway.image
     assert (answer.error_code, partition.error_code) == (ErrorCode.NONE, ErrorCode.NONE)
     assert (partition.leader_id, partition.leader_epoch) == (1, image.controller_epoch)
     assert partition.high_watermark == image.end_offset
@@ -28,16 +28,26 @@ async def test_the_controller_leads_the_metadata_and_is_its_one_voter(door, vers
     assert nodes == ([(1, "broker.example", 19092)] if version >= 2 else [])
 
 
-async def test_no_other_partition_has_a_quorum(door):
-    door.clock = ManualClock()
+async def test_a_broker_that_is_not_the_controller_tells_of_itself(gateway):
+    gateway.clock = ManualClock(5_000)
+    gateway.cluster.node_id = 7
+    answer = await gateway.ask(API, of(), 2)
+    (partition,) = answer.topics[0].partitions
+    (voter,), (observer,) = partition.current_voters, partition.observers
+    assert (voter.replica_id, observer.replica_id) == (1, 7)
+    assert (observer.log_end_offset, observer.last_caught_up_timestamp) == (gateway.image.end_offset, 5_000)
+
+
+async def test_no_other_partition_has_a_quorum(gateway):
+    gateway.clock = ManualClock()
     for request in (of("a"), of("__cluster_metadata", 1)):
-        (partition,) = (await door.ask(API, request)).topics[0].partitions
+        (partition,) = (await gateway.ask(API, request)).topics[0].partitions
         assert partition.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_whoever_may_not_describe_the_cluster_is_told_nothing(open_door):
+async def test_whoever_may_not_describe_the_cluster_is_told_nothing(open_gateway):
     rules = Rules()
     rules.deny(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
-    door = await open_door(authorizer=rules)
-    answer = await door.ask(API, of())
+    gateway = await open_gateway(authorizer=rules)
+    answer = await gateway.ask(API, of())
     assert (answer.error_code, answer.topics) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ())

@@ -14,29 +14,29 @@ def update(level, feature=METADATA_VERSION, **fields):
 
 
 @pytest.mark.parametrize("version", range(API.min_version, API.max_version + 1))
-async def test_every_version_finalizes_a_level(door, version):
-    level = door.image.feature_level(METADATA_VERSION)
-    answer = await door.ask(API, update(level), version)
+async def test_every_version_finalizes_a_level(gateway, version):
+    level = gateway.image.feature_level(METADATA_VERSION)
+    answer = await gateway.ask(API, update(level), version)
     assert answer.error_code == ErrorCode.NONE
     assert [each.feature for each in answer.results] == ([METADATA_VERSION] if version < 2 else [])
-    assert door.image.feature_levels == {METADATA_VERSION: level}
+    assert gateway.image.feature_levels == {METADATA_VERSION: level}
 
 
-async def test_a_request_that_only_checks_finalizes_nothing(door):
-    level = door.image.feature_level(METADATA_VERSION)
-    assert (await door.ask(API, update(level, validate_only=True))).error_code == ErrorCode.NONE
-    assert door.image.feature_levels == {}
+async def test_a_request_that_only_checks_finalizes_nothing(gateway):
+    level = gateway.image.feature_level(METADATA_VERSION)
+    assert (await gateway.ask(API, update(level, validate_only=True))).error_code == ErrorCode.NONE
+    assert gateway.image.feature_levels == {}
 
 
 @pytest.mark.parametrize("version", range(API.min_version, API.max_version + 1))
-async def test_a_refusal_is_about_the_whole_request(door, version):
-    answer = await door.ask(API, update(1, "unknown.version"), version)
+async def test_a_refusal_is_about_the_whole_request(gateway, version):
+    answer = await gateway.ask(API, update(1, "unknown.version"), version)
     assert (answer.error_code, answer.results) == (ErrorCode.INVALID_UPDATE_VERSION, ())
     assert "unknown.version" in answer.error_message
 
 
-async def test_whoever_may_not_alter_the_cluster_is_refused(open_door):
+async def test_whoever_may_not_alter_the_cluster_is_refused(open_gateway):
     rules = Rules()
     rules.deny(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
-    door = await open_door(authorizer=rules)
-    assert (await door.ask(API, update(30))).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    gateway = await open_gateway(authorizer=rules)
+    assert (await gateway.ask(API, update(30))).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

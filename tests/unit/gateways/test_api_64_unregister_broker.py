@@ -5,20 +5,20 @@ from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tests.unit.broker.rules import Rules
 
 
-async def test_a_broker_that_is_not_there_is_not_registered(door):
-    answer = await door.ask(API, UnregisterBrokerRequest(9))
+async def test_a_broker_that_is_not_there_is_not_registered(gateway):
+    answer = await gateway.ask(API, UnregisterBrokerRequest(9))
     assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
-async def test_a_broker_that_runs_is_not_taken_out(door):
-    answer = await door.ask(API, UnregisterBrokerRequest(1))
+async def test_a_broker_that_runs_is_not_taken_out(gateway):
+    answer = await gateway.ask(API, UnregisterBrokerRequest(1))
     assert (answer.error_code, "stop it before" in answer.error_message) == (ErrorCode.INVALID_REQUEST, True)
-    assert list(door.image.brokers) == [1]
+    assert list(gateway.image.brokers) == [1]
 
 
-async def test_whoever_may_not_alter_the_cluster_is_refused(open_door):
+async def test_whoever_may_not_alter_the_cluster_is_refused(open_gateway):
     rules = Rules()
     rules.deny(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
-    door = await open_door(authorizer=rules)
-    answer = await door.ask(API, UnregisterBrokerRequest(9))
+    gateway = await open_gateway(authorizer=rules)
+    answer = await gateway.ask(API, UnregisterBrokerRequest(9))
     assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

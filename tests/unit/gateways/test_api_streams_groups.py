@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat and StreamsGroupDescribe through the door: who may, what is made, what others are told."""
+"""StreamsGroupHeartbeat and StreamsGroupDescribe through the gateway: who may, what is made, what others are told."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -30,7 +30,7 @@ from ottla.protocol.messages.streams_group_heartbeat import (
 )
 from tests.unit.broker.rules import Rules
 from tests.unit.coordination.toy import until
-from tests.unit.gateways.group_door import GroupDoor
+from tests.unit.gateways.group_gateway import GroupGateway
 
 TOPOLOGY = Topology(
     1,
@@ -68,37 +68,38 @@ def rules() -> Rules:
 
 
 @pytest.fixture
-async def door(tmp_path: Path, rules: Rules) -> AsyncIterator[Any]:
-    door: Any = GroupDoor(tmp_path, rules)
-    await door.open()
-    creation = InternalTopicCreation(door.topics, rules, door.timer.clock, door.tasks)
-    door.streams_groups = StreamsGroupService(door.coordinator, creation, rules)
-    await door.elect()
-    yield door
-    await door.close()
+async def gateway(tmp_path: Path, rules: Rules) -> AsyncIterator[Any]:
+    gateway: Any = GroupGateway(tmp_path, rules)
+    await gateway.open()
+    creation = InternalTopicCreation(gateway.topics, rules, gateway.timer.clock, gateway.tasks)
+    gateway.streams_groups = StreamsGroupService(gateway.coordinator, creation, rules)
+    await gateway.elect()
+    yield gateway
+    await gateway.close()
 
 
-async def made(door: Any, name: str) -> None:
-    await until(lambda: door.image.topic(name) is not None)
+async def made(gateway: Any, name: str) -> None:
+    await until(lambda: gateway.image.topic(name) is not None)
 
 
-async def test_the_topics_of_its_own_are_made_and_the_member_gets_its_tasks(door):
-    first = await door.ask(HEARTBEAT, join())
+async def test_the_topics_of_its_own_are_made_and_the_member_gets_its_tasks(gateway):
+    first = await gateway.ask(HEARTBEAT, join())
     assert (first.error_code, first.member_id, first.member_epoch) == (0, "m", 1)
+    assert (first.endpoint_information_epoch, first.partitions_by_user_endpoint) == (0, None), "nobody has an address"
     assert [(each.status_code, each.status_detail) for each in first.status] == [
         (5, "Assignment delayed due to the configured initial rebalance delay."),
         (3, "Internal topics are missing: [app-by-city, app-s]"),
     ]
-    await made(door, "app-s")
-    assert len(door.image.topic("app-by-city").partitions) == 2
-    door.timer.advance(3_000)
-    got = await door.ask(HEARTBEAT, again(1))
+    await made(gateway, "app-s")
+    assert len(gateway.image.topic("app-by-city").partitions) == 2
+    gateway.timer.advance(3_000)
+    got = await gateway.ask(HEARTBEAT, again(1))
     while not got.active_tasks:
-        door.timer.advance(1_000)
-        got = await door.ask(HEARTBEAT, again(got.member_epoch))
+        gateway.timer.advance(1_000)
+        got = await gateway.ask(HEARTBEAT, again(got.member_epoch))
     assert got.active_tasks == (TaskIds("0", (0, 1)), TaskIds("1", (0, 1)))
     assert got.heartbeat_interval_ms == 5_000
-    listed = await door.ask(LIST_GROUPS, ListGroupsRequest(types_filter=("streams",)))
+    listed = await gateway.ask(LIST_GROUPS, ListGroupsRequest(types_filter=("streams",)))
     (group,) = listed.groups
     assert (group.group_id, group.protocol_type, group.group_state, group.group_type) == (
         "app",
@@ -106,28 +107,30 @@ async def test_the_topics_of_its_own_are_made_and_the_member_gets_its_tasks(door
         "Stable",
         "streams",
     )
-    (described,) = (await door.ask(DESCRIBE, StreamsGroupDescribeRequest(group_ids=("app", "app")))).groups
+    (described,) = (await gateway.ask(DESCRIBE, StreamsGroupDescribeRequest(group_ids=("app", "app")))).groups
     (member,) = described.members
     assert (described.group_state, member.process_id, member.client_host) == ("Stable", "p", "/10.0.0.1")
     assert [topic.partitions for topic in described.topology.subtopologies[1].state_changelog_topics] == [2]
-    (classic,) = (await door.ask(DESCRIBE_GROUPS, DescribeGroupsRequest(groups=("app",)))).groups
+    (classic,) = (await gateway.ask(DESCRIBE_GROUPS, DescribeGroupsRequest(groups=("app",)))).groups
     assert (classic.error_code, classic.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
 
 
-async def test_without_the_feature_there_are_no_streams_groups(door):
-    await door.controller.update_features([FeatureUpdate(STREAMS_VERSION, 0, UpgradeType.SAFE_DOWNGRADE)])
-    assert (await door.ask(HEARTBEAT, join())).error_code == ErrorCode.UNSUPPORTED_VERSION
-    (group,) = (await door.ask(DESCRIBE, StreamsGroupDescribeRequest(group_ids=("app",)))).groups
+async def test_without_the_feature_there_are_no_streams_groups(gateway):
+    await gateway.controller.update_features([FeatureUpdate(STREAMS_VERSION, 0, UpgradeType.SAFE_DOWNGRADE)])
+    assert (await gateway.ask(HEARTBEAT, join())).error_code == ErrorCode.UNSUPPORTED_VERSION
+    (group,) = (await gateway.ask(DESCRIBE, StreamsGroupDescribeRequest(group_ids=("app",)))).groups
     assert group.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-async def test_what_a_member_sends_wrong_is_told_with_words(door):
-    answer = await door.ask(HEARTBEAT, again(3))
-    assert (answer.error_code, answer.error_message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group app not found.")
-    answer = await door.ask(HEARTBEAT, join(group_id=""))
+async def test_what_a_member_sends_wrong_is_told_with_words(gateway):
+    answer = await gateway.ask(HEARTBEAT, again(3))
+    assert (answer.error_code, answer.error_message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Streams group app not found.")
+    answer = await gateway.ask(HEARTBEAT, join(group_id=""))
     assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
-    answer = await door.ask(HEARTBEAT, join(group_id="g" * 2_000))
+    answer = await gateway.ask(HEARTBEAT, join(group_id="g" * 2_000))
     assert answer.error_code == ErrorCode.INVALID_GROUP_ID
+    (group,) = (await gateway.ask(DESCRIBE, StreamsGroupDescribeRequest(group_ids=("",)))).groups
+    assert group.error_code == ErrorCode.INVALID_GROUP_ID
 
 
 @pytest.mark.parametrize(
@@ -137,46 +140,49 @@ async def test_what_a_member_sends_wrong_is_told_with_words(door):
             "__consumer_offsets",
             "Use of Kafka internal topics __consumer_offsets in a Kafka Streams topology is prohibited.",
         ),
-        ("no/name", "topic name 'no/name' is illegal: only ASCII letters, digits, '.', '_' and '-' are allowed"),
+        (
+            "no/name",
+            "Topic name is invalid: 'no/name' contains characters other than ASCII alphanumerics, '.', '_' and '-'",
+        ),
     ],
 )
-async def test_topics_that_no_application_may_use_are_refused(door, name, message):
-    answer = await door.ask(HEARTBEAT, join(topology=Topology(1, (Subtopology("0", source_topics=(name,)),))))
+async def test_topics_that_no_application_may_use_are_refused(gateway, name, message):
+    answer = await gateway.ask(HEARTBEAT, join(topology=Topology(1, (Subtopology("0", source_topics=(name,)),))))
     assert (answer.error_code, answer.error_message) == (ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
 
 
-async def test_who_may_not_read_the_group_or_know_of_its_topics(door, rules):
+async def test_who_may_not_read_the_group_or_know_of_its_topics(gateway, rules):
     rules.deny(Operation.DESCRIBE, TOPIC, "app-s")
-    assert (await door.ask(HEARTBEAT, join())).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert (await gateway.ask(HEARTBEAT, join())).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     rules.deny(Operation.READ, GROUP, "app")
-    assert (await door.ask(HEARTBEAT, join())).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert (await gateway.ask(HEARTBEAT, join())).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
-async def test_who_may_not_create_its_topics_is_told_which(door, rules):
+async def test_who_may_not_create_its_topics_is_told_which(gateway, rules):
     rules.deny(Operation.CREATE, CLUSTER, CLUSTER_NAME)
     rules.deny(Operation.CREATE, TOPIC, "app-s")
-    answer = await door.ask(HEARTBEAT, join())
+    answer = await gateway.ask(HEARTBEAT, join())
     assert answer.error_code == 0
     assert answer.status[-1].status_detail == (
         "Internal topics are missing: [app-by-city, app-s]; Unauthorized to CREATE on topics app-s."
     )
-    assert door.image.topic("app-by-city") is None
+    assert gateway.image.topic("app-by-city") is None
 
 
-async def test_why_a_topic_could_not_be_made_is_told_with_the_next_heartbeat(door):
+async def test_why_a_topic_could_not_be_made_is_told_with_the_next_heartbeat(gateway):
     topology = Topology(1, (Subtopology("0", ("flights",), state_changelog_topics=(TopicInfo("app-s", 0, 9),)),))
-    first = await door.ask(HEARTBEAT, join(topology=topology))
-    await until(lambda: not len(door.tasks))
-    answer = await door.ask(HEARTBEAT, again(first.member_epoch))
+    first = await gateway.ask(HEARTBEAT, join(topology=topology))
+    await until(lambda: not len(gateway.tasks))
+    answer = await gateway.ask(HEARTBEAT, again(first.member_epoch))
     assert "Internal topics are missing: [app-s]; Creation failed: app-s (" in answer.status[-1].status_detail
 
 
-async def test_who_may_see_a_group(door, rules):
-    await door.topics.create(ANONYMOUS, [NewTopic("trains")])
-    await door.ask(HEARTBEAT, join())
+async def test_who_may_see_a_group(gateway, rules):
+    await gateway.topics.create(ANONYMOUS, [NewTopic("trains")])
+    await gateway.ask(HEARTBEAT, join())
 
     async def described() -> Any:
-        (group,) = (await door.ask(DESCRIBE, StreamsGroupDescribeRequest(group_ids=("app",)))).groups
+        (group,) = (await gateway.ask(DESCRIBE, StreamsGroupDescribeRequest(group_ids=("app",)))).groups
         return group
 
     assert (await described()).error_code == 0
@@ -185,5 +191,5 @@ async def test_who_may_see_a_group(door, rules):
     assert (refused.error_code, refused.members) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ())
     rules.deny(Operation.DESCRIBE, GROUP, "app")
     assert (await described()).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
-    (unknown,) = (await door.ask(DESCRIBE, StreamsGroupDescribeRequest(group_ids=("nobody",)))).groups
+    (unknown,) = (await gateway.ask(DESCRIBE, StreamsGroupDescribeRequest(group_ids=("nobody",)))).groups
     assert (unknown.error_code, unknown.error_message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group nobody not found.")

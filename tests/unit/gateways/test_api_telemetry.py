@@ -17,24 +17,24 @@ from ottla.model.error_code import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from ottla.protocol.messages.push_telemetry import PushTelemetryRequest
-from tests.unit.gateways.admin_door import AdminDoor
+from tests.unit.gateways.admin_gateway import AdminGateway
 from tests.unit.gateways.answered import CLIENT_ID, AnsweredContext, Peer, gateway_of
 
 GET, PUSH = api_71_get_telemetry_subscriptions.API, api_72_push_telemetry.API
 
 
-async def subscribe(door: AdminDoor, **settings: str) -> None:
+async def subscribe(gateway: AdminGateway, **settings: str) -> None:
     resource = ConfigResource(ConfigResourceType.CLIENT_METRICS, "s")
     changes = [Alteration(name.replace("_", "."), AlterOperation.SET, value) for name, value in settings.items()]
-    [outcome] = (await door.controller.alter_configs([ResourceAlteration(resource, changes)])).values()
+    [outcome] = (await gateway.controller.alter_configs([ResourceAlteration(resource, changes)])).values()
     assert outcome is None
 
 
 class Client:
     """One connection that says what it is first."""
 
-    def __init__(self, door: AdminDoor) -> None:
-        self.gateway = gateway_of(door)
+    def __init__(self, gateway: AdminGateway) -> None:
+        self.gateway = gateway_of(gateway)
         self.connection = self.gateway.connect(Peer(host="10.1.2.3"))  # type: ignore[arg-type]
 
     def ask(self, api: Api, request: Any) -> Any:
@@ -46,9 +46,9 @@ class Client:
         return type(response).decode(version, response.encode(version))
 
 
-async def test_a_client_asks_and_pushes_and_what_it_is_comes_with_it(door: AdminDoor) -> None:
-    await subscribe(door, metrics="org.a", interval_ms="1000", match="client_software_name=librdkafka")
-    client = Client(door)
+async def test_a_client_asks_and_pushes_and_what_it_is_comes_with_it(gateway: AdminGateway) -> None:
+    await subscribe(gateway, metrics="org.a", interval_ms="1000", match="client_software_name=librdkafka")
+    client = Client(gateway)
     client.ask(api_18_api_versions.API, ApiVersionsRequest("librdkafka", "2.16.1"))
     asked = client.ask(GET, GetTelemetrySubscriptionsRequest())
     assert (asked.error_code, asked.requested_metrics, asked.push_interval_ms) == (0, ("org.a",), 1_000)
@@ -66,18 +66,18 @@ async def test_a_client_asks_and_pushes_and_what_it_is_comes_with_it(door: Admin
     )
     assert client.ask(PUSH, push).error_code == ErrorCode.NONE
     attributes = ClientAttributes(CLIENT_ID, "librdkafka", "2.16.1", "10.1.2.3", 50_000)
-    assert door.pushes == [Push(asked.client_instance_id, attributes, 4, b"metrics", True)]
+    assert gateway.pushes == [Push(asked.client_instance_id, attributes, 4, b"metrics", True)]
     assert client.ask(PUSH, push).error_code == ErrorCode.INVALID_REQUEST
     client.connection.on_close()
-    assert len(door.telemetry) == 0
+    assert len(gateway.telemetry) == 0
 
 
-async def test_a_client_that_has_not_said_what_it_is_is_unknown(door: AdminDoor) -> None:
-    await subscribe(door, metrics="*", match="client_software_name=unknown,client_software_version=unknown")
-    assert Client(door).ask(GET, GetTelemetrySubscriptionsRequest()).requested_metrics == ("*",)
+async def test_a_client_that_has_not_said_what_it_is_is_unknown(gateway: AdminGateway) -> None:
+    await subscribe(gateway, metrics="*", match="client_software_name=unknown,client_software_version=unknown")
+    assert Client(gateway).ask(GET, GetTelemetrySubscriptionsRequest()).requested_metrics == ("*",)
 
 
-async def test_what_a_client_calls_itself_is_kept_in_part(door: AdminDoor) -> None:
-    client = Client(door)
+async def test_what_a_client_calls_itself_is_kept_in_part(gateway: AdminGateway) -> None:
+    client = Client(gateway)
     client.ask(api_18_api_versions.API, ApiVersionsRequest("a" * 10_000, "1" * 10_000))
     assert client.connection.software == ("a" * 255, "1" * 255)

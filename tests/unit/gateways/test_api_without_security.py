@@ -29,49 +29,51 @@ NO_AUTHORIZER = (ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
 
 
 @pytest.mark.parametrize("version", range(1, 4))
-async def test_there_are_no_acls_and_each_of_a_request_is_told_so(door, version):
-    described = await door.ask(api_29_describe_acls.API, DescribeAclsRequest(), version)
+async def test_there_are_no_acls_and_each_of_a_request_is_told_so(gateway, version):
+    described = await gateway.ask(api_29_describe_acls.API, DescribeAclsRequest(), version)
     assert (described.error_code, described.error_message, described.resources) == (*NO_AUTHORIZER, ())
     creation = AclCreation(2, "a", 3, "User:a", "*", 3, 3)
-    created = await door.ask(api_30_create_acls.API, CreateAclsRequest((creation,) * 2), version)
+    created = await gateway.ask(api_30_create_acls.API, CreateAclsRequest((creation,) * 2), version)
     assert [(each.error_code, each.error_message) for each in created.results] == [NO_AUTHORIZER] * 2
-    deleted = await door.ask(api_31_delete_acls.API, DeleteAclsRequest((DeleteAclsFilter(),) * 3), version)
+    deleted = await gateway.ask(api_31_delete_acls.API, DeleteAclsRequest((DeleteAclsFilter(),) * 3), version)
     assert [(each.error_code, each.error_message) for each in deleted.filter_results] == [NO_AUTHORIZER] * 3
 
 
 @pytest.mark.parametrize("version", range(1, 4))
-async def test_whoever_proved_nothing_gets_no_token(door, version):
+async def test_whoever_proved_nothing_gets_no_token(gateway, version):
     owner = None if version >= 3 else ""
-    answer = await door.ask(api_38_create_delegation_token.API, CreateDelegationTokenRequest(owner, owner), version)
+    answer = await gateway.ask(api_38_create_delegation_token.API, CreateDelegationTokenRequest(owner, owner), version)
     assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     assert (answer.principal_name, answer.issue_timestamp_ms, answer.hmac) == ("ANONYMOUS", -1, b"")
-    answer = await door.ask(api_41_describe_delegation_token.API, DescribeDelegationTokenRequest(None), version)
+    answer = await gateway.ask(api_41_describe_delegation_token.API, DescribeDelegationTokenRequest(None), version)
     assert (answer.error_code, answer.tokens) == (ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, ())
 
 
 @pytest.mark.parametrize("version", range(1, 3))
-async def test_and_may_neither_renew_nor_end_one(door, version):
+async def test_and_may_neither_renew_nor_end_one(gateway, version):
     for api, request in (
         (api_39_renew_delegation_token.API, RenewDelegationTokenRequest(b"x", 1)),
         (api_40_expire_delegation_token.API, ExpireDelegationTokenRequest(b"x", 1)),
     ):
-        answer = await door.ask(api, request, version)
+        answer = await gateway.ask(api, request, version)
         assert (answer.error_code, answer.expiry_timestamp_ms) == (ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, -1)
 
 
-async def test_no_user_has_credentials(door):
-    answer = await door.ask(SCRAM, DescribeUserScramCredentialsRequest(None))
+async def test_no_user_has_credentials(gateway):
+    answer = await gateway.ask(SCRAM, DescribeUserScramCredentialsRequest(None))
     assert (answer.error_code, answer.results) == (ErrorCode.NONE, ())
-    answer = await door.ask(SCRAM, DescribeUserScramCredentialsRequest((UserName("a"), UserName("b"), UserName("b"))))
+    answer = await gateway.ask(
+        SCRAM, DescribeUserScramCredentialsRequest((UserName("a"), UserName("b"), UserName("b")))
+    )
     assert [(each.user, each.error_code) for each in answer.results] == [
         ("a", ErrorCode.RESOURCE_NOT_FOUND),
         ("b", ErrorCode.DUPLICATE_RESOURCE),
     ]
 
 
-async def test_credentials_are_described_to_who_may_describe_the_cluster(open_door):
+async def test_credentials_are_described_to_who_may_describe_the_cluster(open_gateway):
     rules = Rules()
     rules.deny(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
-    door = await open_door(authorizer=rules)
-    answer = await door.ask(SCRAM, DescribeUserScramCredentialsRequest(None))
+    gateway = await open_gateway(authorizer=rules)
+    answer = await gateway.ask(SCRAM, DescribeUserScramCredentialsRequest(None))
     assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -21,7 +21,7 @@ def test_a_row_is_what_its_file_says(key):
 
 @pytest.mark.parametrize("key", APIS)
 def test_an_api_is_a_task_if_its_handler_is_a_coroutine_function(key):
-    assert APIS[key].is_task is iscoroutinefunction(APIS[key].handle)
+    assert APIS[key].is_async is iscoroutinefunction(APIS[key].handle)
 
 
 def test_every_file_has_a_row():

@@ -9,10 +9,10 @@ from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.api_table import ApiTable
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.gateway import KafkaConnection, KafkaGateway
-from ottla.gateways.kafka.task_gate import TaskGate
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
 from ottla.network.response_queue import ResponseQueue, ResponseSlot
+from ottla.network.task_gate import TaskGate
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.frame import decode_response, encode_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -54,13 +54,13 @@ class Slot:
         self.frame = b""
 
 
-class Door:
+class ServedGateway:
     """A gateway with APIs of the test, and one connection to it."""
 
     def __init__(self, *apis: Api) -> None:
         self.tasks = Tasks()
         self.closed_because: str | None = None
-        broker: Any = SimpleNamespace(tasks=self.tasks)
+        broker: Any = SimpleNamespace(task_gate=TaskGate(), tasks=self.tasks)
         self.gateway = KafkaGateway(broker, ApiTable.of(apis), None)  # type: ignore[arg-type]
         self.slots: list[Slot] = []
         self.connection = self.connect()
@@ -104,33 +104,33 @@ def served(ctx: RequestContext) -> Any:
 
 
 async def test_an_unknown_version_of_api_versions_is_answered_in_version_0_with_what_is_served() -> None:
-    door = Door(VERSIONS)
+    gateway = ServedGateway(VERSIONS)
     request = bytearray(encode_request(1, "client", ApiVersionsRequest(), 4)[4:])
     request[2:4] = (99).to_bytes(2, "big")
-    response = answer(ApiKey.API_VERSIONS, 0, door.send_bytes(request))
+    response = answer(ApiKey.API_VERSIONS, 0, gateway.send_bytes(request))
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert [(each.api_key, each.min_version, each.max_version) for each in response.api_keys] == [(18, 0, 4)]
 
 
 async def test_a_version_that_is_not_served_closes_the_connection_and_says_which_are() -> None:
-    door = Door(Api(ApiKey.LIST_GROUPS, 0, 3, lambda *_: ListGroupsResponse()))
+    gateway = ServedGateway(Api(ApiKey.LIST_GROUPS, 0, 3, lambda *_: ListGroupsResponse()))
     with pytest.raises(InvalidInputError, match=r"LIST_GROUPS version 5; .* 0 to 3"):
-        door.send(ListGroupsRequest(), 5)
+        gateway.send(ListGroupsRequest(), 5)
 
 
 async def test_an_api_that_is_not_served_closes_the_connection() -> None:
     with pytest.raises(InvalidInputError, match="API key 16"):
-        Door(VERSIONS).send(ListGroupsRequest(), 5)
+        ServedGateway(VERSIONS).send(ListGroupsRequest(), 5)
 
 
 async def test_bytes_that_are_no_request_close_the_connection() -> None:
     with pytest.raises(InvalidInputError):
-        Door(VERSIONS).send_bytes(bytearray(b"\x00"))
+        ServedGateway(VERSIONS).send_bytes(bytearray(b"\x00"))
 
 
 async def test_produce_is_advertised_from_a_version_that_is_not_served() -> None:
     produce = Api(ApiKey.PRODUCE, 3, 13, lambda *_: None, advertised_min_version=0)
-    response = answer(ApiKey.API_VERSIONS, 0, Door(VERSIONS, produce).send(ApiVersionsRequest(), 0))
+    response = answer(ApiKey.API_VERSIONS, 0, ServedGateway(VERSIONS, produce).send(ApiVersionsRequest(), 0))
     assert [(each.api_key, each.min_version) for each in response.api_keys] == [(0, 0), (18, 0)]
 
 
@@ -150,52 +150,52 @@ class Slow:
                 raise self.error
             return CreateTopicsResponse()
 
-        return Api(ApiKey.CREATE_TOPICS, 2, 7, handle, is_task=True)
+        return Api(ApiKey.CREATE_TOPICS, 2, 7, handle, is_async=True)
 
 
-async def finished(door: Door) -> None:
+async def finished(gateway: ServedGateway) -> None:
     """Wait until the handlers that run as tasks are done."""
-    assert len(door.tasks) == 1
+    assert len(gateway.tasks) == 1
     await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})
 
 
 async def test_a_request_behind_one_that_waits_is_started_when_that_one_is_answered() -> None:
     slow = Slow()
-    door = Door(VERSIONS, slow.api())
-    first = door.send(CreateTopicsRequest(), 7)
-    second = door.send(ApiVersionsRequest(), 0)
+    gateway = ServedGateway(VERSIONS, slow.api())
+    first = gateway.send(CreateTopicsRequest(), 7)
+    second = gateway.send(ApiVersionsRequest(), 0)
     assert (first.frame, second.frame) == (None, None)
     slow.go_on.set()
-    await finished(door)
+    await finished(gateway)
     assert answer(ApiKey.CREATE_TOPICS, 7, first).topics == ()
     assert answer(ApiKey.API_VERSIONS, 0, second).error_code == ErrorCode.NONE
-    assert door.buffer.held == 0
+    assert gateway.buffer.held == 0
 
 
 async def test_a_handler_that_crashes_closes_its_connection_and_drops_what_waits_behind() -> None:
     slow = Slow()
     slow.error = ZeroDivisionError()
-    door = Door(VERSIONS, slow.api())
-    door.send(CreateTopicsRequest(), 7)
-    second = door.send(ApiVersionsRequest(), 0)
+    gateway = ServedGateway(VERSIONS, slow.api())
+    gateway.send(CreateTopicsRequest(), 7)
+    second = gateway.send(ApiVersionsRequest(), 0)
     slow.go_on.set()
-    await finished(door)
-    assert door.closed_because == "a request failed inside the broker"
+    await finished(gateway)
+    assert gateway.closed_because == "a request failed inside the broker"
     assert second.frame is None
-    assert door.buffer.held == 0
+    assert gateway.buffer.held == 0
 
 
 async def test_a_bad_request_that_was_held_back_closes_the_connection_when_its_turn_comes() -> None:
     slow = Slow()
-    door = Door(VERSIONS, slow.api())
-    door.send(CreateTopicsRequest(), 7)
-    door.send(ListGroupsRequest(), 5)
-    assert door.closed_because is None
+    gateway = ServedGateway(VERSIONS, slow.api())
+    gateway.send(CreateTopicsRequest(), 7)
+    gateway.send(ListGroupsRequest(), 5)
+    assert gateway.closed_because is None
     slow.go_on.set()
-    await finished(door)
-    assert door.closed_because is not None
-    assert "API key 16" in door.closed_because
-    assert door.buffer.held == 0
+    await finished(gateway)
+    assert gateway.closed_because is not None
+    assert "API key 16" in gateway.closed_because
+    assert gateway.buffer.held == 0
 
 
 async def test_a_request_that_was_held_back_and_crashes_closes_the_connection() -> None:
@@ -203,13 +203,13 @@ async def test_a_request_that_was_held_back_and_crashes_closes_the_connection() 
         raise ZeroDivisionError
 
     slow = Slow()
-    door = Door(slow.api(), Api(ApiKey.LIST_GROUPS, 0, 5, crash))
-    door.send(CreateTopicsRequest(), 7)
-    door.send(ListGroupsRequest(), 5)
+    gateway = ServedGateway(slow.api(), Api(ApiKey.LIST_GROUPS, 0, 5, crash))
+    gateway.send(CreateTopicsRequest(), 7)
+    gateway.send(ListGroupsRequest(), 5)
     slow.go_on.set()
-    await finished(door)
-    assert door.closed_because == "a request failed inside the broker"
-    assert door.buffer.held == 0
+    await finished(gateway)
+    assert gateway.closed_because == "a request failed inside the broker"
+    assert gateway.buffer.held == 0
 
 
 class Pipelined:
@@ -219,11 +219,11 @@ class Pipelined:
         self.waiting: list[RequestContext] = []
         self.sent: list[bytes] = []
         list_groups = Api(ApiKey.LIST_GROUPS, 0, 5, lambda ctx, _: self.waiting.append(ctx))
-        self.door = Door(VERSIONS, list_groups, replace(slow.api(), follows_answers=True))
+        self.gateway = ServedGateway(VERSIONS, list_groups, replace(slow.api(), after_responses=True))
         self.queue = ResponseQueue(self)
         for message, version in ((ListGroupsRequest(), 5), (CreateTopicsRequest(), 7), (ApiVersionsRequest(), 0)):
             frame = memoryview(bytearray(encode_request(1, "client", message, version)[4:]))
-            self.door.connection.on_frame(frame, self.door.buffer, ResponseSlot(self.queue))  # type: ignore[arg-type]
+            self.gateway.connection.on_frame(frame, self.gateway.buffer, ResponseSlot(self.queue))  # type: ignore[arg-type]
 
     def on_response(self, parts: Any) -> None:
         self.sent.append(b"".join(parts))
@@ -240,23 +240,23 @@ async def test_a_request_that_follows_answers_begins_when_those_before_it_are_an
     slow = Slow()
     slow.go_on.set()
     pipelined = Pipelined(slow)
-    assert (len(pipelined.sent), len(pipelined.door.tasks)) == (0, 0)  # and nothing runs but tasks
+    assert (len(pipelined.sent), len(pipelined.gateway.tasks)) == (0, 0)  # and nothing runs but tasks
     pipelined.waiting[0].respond(ListGroupsResponse())
-    await finished(pipelined.door)
+    await finished(pipelined.gateway)
     keys = ((ApiKey.LIST_GROUPS, 5), (ApiKey.CREATE_TOPICS, 7), (ApiKey.API_VERSIONS, 0))
     for (key, version), sent in zip(keys, pipelined.sent, strict=True):
         decode_response(key, version, sent[4:])
-    assert (slow.started, pipelined.door.buffer.held, pipelined.door.gateway.task_gate.bytes_inside) == (1, 0, 0)
+    assert (slow.started, pipelined.gateway.buffer.held, pipelined.gateway.gateway.task_gate.bytes_inside) == (1, 0, 0)
 
 
 async def test_a_request_that_follows_answers_goes_with_its_connection() -> None:
     slow = Slow()
     pipelined = Pipelined(slow)
     pipelined.queue.clear()
-    pipelined.door.connection.on_close()
+    pipelined.gateway.connection.on_close()
     pipelined.waiting[0].respond(ListGroupsResponse())
-    assert (slow.started, pipelined.sent, len(pipelined.door.tasks)) == (0, [], 0)
-    assert (pipelined.door.buffer.held, pipelined.door.gateway.task_gate.bytes_inside) == (0, 0)
+    assert (slow.started, pipelined.sent, len(pipelined.gateway.tasks)) == (0, [], 0)
+    assert (pipelined.gateway.buffer.held, pipelined.gateway.gateway.task_gate.bytes_inside) == (0, 0)
 
 
 async def test_a_handler_that_goes_on_in_a_task_holds_nothing_back() -> None:
@@ -269,12 +269,12 @@ async def test_a_handler_that_goes_on_in_a_task_holds_nothing_back() -> None:
 
         ctx.go_on(answer())
 
-    door = Door(VERSIONS, Api(ApiKey.LIST_GROUPS, 0, 5, handle))
-    first, second = door.send(ListGroupsRequest(), 5), door.send(ApiVersionsRequest(), 0)
+    gateway = ServedGateway(VERSIONS, Api(ApiKey.LIST_GROUPS, 0, 5, handle))
+    first, second = gateway.send(ListGroupsRequest(), 5), gateway.send(ApiVersionsRequest(), 0)
     assert first.frame is None
     assert answer(ApiKey.API_VERSIONS, 0, second).error_code == ErrorCode.NONE
     go_on.set()
-    await finished(door)
+    await finished(gateway)
     assert answer(ApiKey.LIST_GROUPS, 5, first).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
@@ -286,12 +286,12 @@ async def test_a_request_that_waits_to_be_admitted_is_not_decoded_and_its_handle
         decoded.append(len(frame))
         return CreateTopicsRequest.decode(version, frame, offset)
 
-    door = Door(replace(slow.api(), decode=decode))
-    door.gateway.task_gate = TaskGate(bytes_max=1)
-    other, slot = door.connect(), Slot()
-    first = door.send(CreateTopicsRequest(), 7)
+    gateway = ServedGateway(replace(slow.api(), decode=decode))
+    gateway.gateway.task_gate = TaskGate(bytes_max=1)
+    other, slot = gateway.connect(), Slot()
+    first = gateway.send(CreateTopicsRequest(), 7)
     request = bytearray(encode_request(1, "client", CreateTopicsRequest(), 7)[4:])
-    other.on_frame(memoryview(request), door.buffer, slot)  # type: ignore[arg-type]
+    other.on_frame(memoryview(request), gateway.buffer, slot)  # type: ignore[arg-type]
     await asyncio.sleep(0)
     assert (len(decoded), slow.started) == (1, 1)
     slow.go_on.set()
@@ -315,16 +315,16 @@ async def test_of_those_held_back_each_task_holds_back_the_next_and_all_are_answ
         done.append("create")
         return CreateTopicsResponse()
 
-    door = Door(
-        Api(ApiKey.CREATE_TOPICS, 2, 7, create_topics, is_task=True), Api(ApiKey.LIST_GROUPS, 0, 5, list_groups)
+    gateway = ServedGateway(
+        Api(ApiKey.CREATE_TOPICS, 2, 7, create_topics, is_async=True), Api(ApiKey.LIST_GROUPS, 0, 5, list_groups)
     )
     slots = []
     for _ in range(3):
-        slots += [door.send(CreateTopicsRequest(), 7), door.send(ListGroupsRequest(), 5)]
+        slots += [gateway.send(CreateTopicsRequest(), 7), gateway.send(ListGroupsRequest(), 5)]
     await until(lambda: slots[-1].frame is not None)
     assert done == ["create", "list"] * 3
     assert all(slot.frame for slot in slots)
-    assert (door.buffer.held, door.gateway.task_gate.bytes_inside) == (0, 0)
+    assert (gateway.buffer.held, gateway.gateway.task_gate.bytes_inside) == (0, 0)
 
 
 class Waiting(DelayedOperation):
@@ -348,10 +348,10 @@ async def test_a_client_that_sends_nothing_more_is_answered_without_waiting_for_
     def handle(ctx: RequestContext, _request: FetchRequest) -> None:
         ctx.kafka_connection.waiting_fetches.add(Waiting(ctx))
 
-    door = Door(Api(ApiKey.FETCH, 4, 18, handle))
-    slots = [door.send(FetchRequest(), 17) for _ in range(3)]
+    gateway = ServedGateway(Api(ApiKey.FETCH, 4, 18, handle))
+    slots = [gateway.send(FetchRequest(), 17) for _ in range(3)]
     assert not any(slot.frame for slot in slots)
-    door.connection.on_end_of_input()
+    gateway.connection.on_end_of_input()
     assert all(slot.frame for slot in slots)
 
 
@@ -359,12 +359,12 @@ async def test_who_asks_for_something_else_behind_a_fetch_does_not_wait_for_its_
     def handle(ctx: RequestContext, _request: FetchRequest) -> None:
         ctx.kafka_connection.waiting_fetches.add(Waiting(ctx))
 
-    door = Door(VERSIONS, Api(ApiKey.FETCH, 4, 18, handle))
-    fetches = [door.send(FetchRequest(), 17) for _ in range(2)]
+    gateway = ServedGateway(VERSIONS, Api(ApiKey.FETCH, 4, 18, handle))
+    fetches = [gateway.send(FetchRequest(), 17) for _ in range(2)]
     assert not any(slot.frame for slot in fetches)
-    assert door.send(ApiVersionsRequest(), 0).frame
+    assert gateway.send(ApiVersionsRequest(), 0).frame
     assert all(slot.frame for slot in fetches)
-    assert not door.connection.waiting_fetches
+    assert not gateway.connection.waiting_fetches
 
 
 async def test_metadata_is_asked_for_behind_a_fetch_that_goes_on_waiting_for_its_records() -> None:
@@ -374,11 +374,11 @@ async def test_metadata_is_asked_for_behind_a_fetch_that_goes_on_waiting_for_its
     def tell(_ctx: RequestContext, _request: MetadataRequest) -> MetadataResponse:
         return MetadataResponse()
 
-    door = Door(VERSIONS, Api(ApiKey.FETCH, 4, 18, wait), Api(ApiKey.METADATA, 0, 13, tell))
-    fetch = door.send(FetchRequest(), 17)
-    assert door.send(MetadataRequest(), 12).frame
+    gateway = ServedGateway(VERSIONS, Api(ApiKey.FETCH, 4, 18, wait), Api(ApiKey.METADATA, 0, 13, tell))
+    fetch = gateway.send(FetchRequest(), 17)
+    assert gateway.send(MetadataRequest(), 12).frame
     assert not fetch.frame
-    assert door.send(ApiVersionsRequest(), 0).frame
+    assert gateway.send(ApiVersionsRequest(), 0).frame
     assert fetch.frame
 
 
@@ -389,47 +389,51 @@ async def test_a_task_that_has_not_to_wait_is_answered_before_the_next_request_i
         await go_on.wait()
         return ListGroupsResponse()
 
-    door = Door(VERSIONS, Api(ApiKey.LIST_GROUPS, 0, 5, handle, is_task=True, begins_at_once=True))
+    gateway = ServedGateway(VERSIONS, Api(ApiKey.LIST_GROUPS, 0, 5, handle, is_async=True, starts_eagerly=True))
     go_on.set()
     for _ in range(3):
-        assert door.send(ListGroupsRequest(), 5).frame
-    assert (len(door.tasks), door.buffer.held, door.gateway.task_gate.bytes_inside) == (0, 0, 0)
+        assert gateway.send(ListGroupsRequest(), 5).frame
+    assert (len(gateway.tasks), gateway.buffer.held, gateway.gateway.task_gate.bytes_inside) == (0, 0, 0)
     go_on.clear()
-    slots = [door.send(ListGroupsRequest(), 5), door.send(ApiVersionsRequest(), 0), door.send(ListGroupsRequest(), 5)]
+    slots = [
+        gateway.send(ListGroupsRequest(), 5),
+        gateway.send(ApiVersionsRequest(), 0),
+        gateway.send(ListGroupsRequest(), 5),
+    ]
     assert [slot.frame for slot in slots] == [None] * 3
     go_on.set()
-    await finished(door)
+    await finished(gateway)
     assert all(slot.frame for slot in slots)
-    assert (door.buffer.held, door.gateway.task_gate.bytes_inside) == (0, 0)
+    assert (gateway.buffer.held, gateway.gateway.task_gate.bytes_inside) == (0, 0)
 
 
 async def test_a_task_that_fails_at_once_closes_its_connection() -> None:
     async def handle(_ctx: RequestContext, _request: ListGroupsRequest) -> ListGroupsResponse:
         raise ZeroDivisionError
 
-    door = Door(VERSIONS, Api(ApiKey.LIST_GROUPS, 0, 5, handle, is_task=True, begins_at_once=True))
-    door.send(ListGroupsRequest(), 5)
-    assert door.closed_because == "a request failed inside the broker"
-    assert (door.buffer.held, door.gateway.task_gate.bytes_inside) == (0, 0)
+    gateway = ServedGateway(VERSIONS, Api(ApiKey.LIST_GROUPS, 0, 5, handle, is_async=True, starts_eagerly=True))
+    gateway.send(ListGroupsRequest(), 5)
+    assert gateway.closed_because == "a request failed inside the broker"
+    assert (gateway.buffer.held, gateway.gateway.task_gate.bytes_inside) == (0, 0)
 
 
 async def test_tasks_of_all_connections_together_work_on_a_limited_number_of_bytes() -> None:
     slow = Slow()
-    door = Door(slow.api())
+    gateway = ServedGateway(slow.api())
     frame = bytearray(encode_request(1, "client", CreateTopicsRequest(), 7)[4:])
-    door.gateway.task_gate = TaskGate(bytes_max=8 * len(frame) // 3)
+    gateway.gateway.task_gate = TaskGate(bytes_max=8 * len(frame) // 3)
     slots = []
     for _ in range(5):
         slot = Slot()
-        door.connect().on_frame(memoryview(bytearray(frame)), door.buffer, slot)  # type: ignore[arg-type]
+        gateway.connect().on_frame(memoryview(bytearray(frame)), gateway.buffer, slot)  # type: ignore[arg-type]
         slots.append(slot)
-    assert (len(door.tasks), door.gateway.task_gate.waiting_count) == (2, 3)
+    assert (len(gateway.tasks), gateway.gateway.task_gate.waiting_count) == (2, 3)
     slow.go_on.set()
-    while door.gateway.task_gate.bytes_inside:
-        assert len(door.tasks) <= 2
+    while gateway.gateway.task_gate.bytes_inside:
+        assert len(gateway.tasks) <= 2
         await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()}, return_when=asyncio.FIRST_COMPLETED)
     assert all(slot.frame for slot in slots)
-    assert door.buffer.held == 0
+    assert gateway.buffer.held == 0
 
 
 async def test_a_request_larger_than_the_limit_is_worked_on_alone() -> None:
@@ -456,15 +460,15 @@ async def test_small_requests_do_not_wait_behind_large_ones() -> None:
 
 async def test_a_request_that_waits_for_its_turn_goes_with_its_connection() -> None:
     slow = Slow()
-    door = Door(slow.api())
-    door.gateway.task_gate = TaskGate(bytes_max=1)
-    door.send(CreateTopicsRequest(), 7)
-    other, slot = door.connect(), Slot()
+    gateway = ServedGateway(slow.api())
+    gateway.gateway.task_gate = TaskGate(bytes_max=1)
+    gateway.send(CreateTopicsRequest(), 7)
+    other, slot = gateway.connect(), Slot()
     request = bytearray(encode_request(1, "client", CreateTopicsRequest(), 7)[4:])
-    other.on_frame(memoryview(request), door.buffer, slot)  # type: ignore[arg-type]
+    other.on_frame(memoryview(request), gateway.buffer, slot)  # type: ignore[arg-type]
     slot.is_void = True
     other.on_close()
     slow.go_on.set()
-    await finished(door)
+    await finished(gateway)
     assert slot.frame is None
-    assert (door.buffer.held, door.gateway.task_gate.bytes_inside) == (0, 0)
+    assert (gateway.buffer.held, gateway.gateway.task_gate.bytes_inside) == (0, 0)

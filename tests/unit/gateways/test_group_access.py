@@ -45,7 +45,7 @@ from ottla.protocol.messages.offset_fetch import (
 )
 from ottla.protocol.messages.sync_group import SyncGroupRequest
 from tests.unit.broker.rules import Rules
-from tests.unit.gateways.group_door import GroupDoor
+from tests.unit.gateways.group_gateway import GroupGateway
 from tests.unit.gateways.test_api_groups import join_request
 
 GROUP_REFUSED, TOPIC_REFUSED = ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -58,15 +58,15 @@ def rules() -> Rules:
 
 
 @pytest.fixture
-async def door(tmp_path: Path, rules: Rules) -> AsyncIterator[GroupDoor]:
+async def gateway(tmp_path: Path, rules: Rules) -> AsyncIterator[GroupGateway]:
     """Has the topics `flights` and `trains`, and offset 5 in partition 0 of each, committed by the group `g`."""
-    door = GroupDoor(tmp_path, rules)
-    await door.open()
-    await door.elect()
-    await door.topics.create(ANONYMOUS, [NewTopic("trains")])
-    assert await commit(door) == [0, 0]
-    yield door
-    await door.close()
+    gateway = GroupGateway(tmp_path, rules)
+    await gateway.open()
+    await gateway.elect()
+    await gateway.topics.create(ANONYMOUS, [NewTopic("trains")])
+    assert await commit(gateway) == [0, 0]
+    yield gateway
+    await gateway.close()
 
 
 def commit_request(offset: int = 5) -> OffsetCommitRequest:
@@ -75,21 +75,21 @@ def commit_request(offset: int = 5) -> OffsetCommitRequest:
     return OffsetCommitRequest(group_id="g", topics=topics)
 
 
-async def commit(door: GroupDoor, offset: int = 5) -> list[int]:
-    answer = await door.ask(OFFSET_COMMIT, commit_request(offset), 9)
+async def commit(gateway: GroupGateway, offset: int = 5) -> list[int]:
+    answer = await gateway.ask(OFFSET_COMMIT, commit_request(offset), 9)
     return [topic.partitions[0].error_code for topic in answer.topics]
 
 
-async def fetch(door: GroupDoor, version: int, *names: str) -> list[tuple[int, int]]:
+async def fetch(gateway: GroupGateway, version: int, *names: str) -> list[tuple[int, int]]:
     """Error and offset of the first partition of each topic, all there are when none is named."""
     topics = tuple(
         OffsetFetchRequestTopics(name=name, partition_indexes=(0,))
         if version < 10
-        else OffsetFetchRequestTopics(topic_id=door.image.topics_by_name[name].topic_id, partition_indexes=(0,))
+        else OffsetFetchRequestTopics(topic_id=gateway.image.topics_by_name[name].topic_id, partition_indexes=(0,))
         for name in names
     )
     group = OffsetFetchRequestGroup(group_id="g", topics=topics or None)
-    answer = await door.ask(OFFSET_FETCH, OffsetFetchRequest(groups=(group,)), version)
+    answer = await gateway.ask(OFFSET_FETCH, OffsetFetchRequest(groups=(group,)), version)
     assert answer.groups[0].error_code == ErrorCode.NONE
     return sorted(
         (each.error_code, each.committed_offset) for topic in answer.groups[0].topics for each in topic.partitions
@@ -110,58 +110,58 @@ async def fetch(door: GroupDoor, version: int, *names: str) -> list[tuple[int, i
     ],
 )
 async def test_a_group_is_not_for_everybody(
-    door: GroupDoor, rules: Rules, operation: Operation, api: Api, request_: Any, version: int
+    gateway: GroupGateway, rules: Rules, operation: Operation, api: Api, request_: Any, version: int
 ):
-    assert (await door.ask(api, request_, version)).error_code != GROUP_REFUSED
+    assert (await gateway.ask(api, request_, version)).error_code != GROUP_REFUSED
     rules.deny(operation, ResourceType.GROUP, "g")
-    assert (await door.ask(api, request_, version)).error_code == GROUP_REFUSED
+    assert (await gateway.ask(api, request_, version)).error_code == GROUP_REFUSED
 
 
-async def test_of_many_groups_each_is_asked_for(door: GroupDoor, rules: Rules):
+async def test_of_many_groups_each_is_asked_for(gateway: GroupGateway, rules: Rules):
     for operation in (DESCRIBE, DELETE):
         rules.deny(operation, ResourceType.GROUP, "g")
-    described = await door.ask(DESCRIBE_GROUPS, DescribeGroupsRequest(groups=("g", "h")), 5)
+    described = await gateway.ask(DESCRIBE_GROUPS, DescribeGroupsRequest(groups=("g", "h")), 5)
     assert [each.error_code for each in described.groups] == [GROUP_REFUSED, ErrorCode.NONE]
-    deleted = await door.ask(DELETE_GROUPS, DeleteGroupsRequest(groups_names=("g", "h")))
+    deleted = await gateway.ask(DELETE_GROUPS, DeleteGroupsRequest(groups_names=("g", "h")))
     assert [each.error_code for each in deleted.results] == [GROUP_REFUSED, ErrorCode.GROUP_ID_NOT_FOUND]
-    fetched = await door.ask(OFFSET_FETCH, OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g"),)))
+    fetched = await gateway.ask(OFFSET_FETCH, OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g"),)))
     assert [each.error_code for each in fetched.groups] == [GROUP_REFUSED]
 
 
-async def test_who_may_see_the_cluster_sees_all_groups_others_those_they_may_see(door: GroupDoor, rules: Rules):
+async def test_who_may_see_the_cluster_sees_all_groups_others_those_they_may_see(gateway: GroupGateway, rules: Rules):
     rules.deny(DESCRIBE, ResourceType.GROUP, "g")
-    assert [each.group_id for each in (await door.ask(LIST_GROUPS, ListGroupsRequest())).groups] == ["g"]
+    assert [each.group_id for each in (await gateway.ask(LIST_GROUPS, ListGroupsRequest())).groups] == ["g"]
     rules.deny(DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
-    assert (await door.ask(LIST_GROUPS, ListGroupsRequest())).groups == ()
+    assert (await gateway.ask(LIST_GROUPS, ListGroupsRequest())).groups == ()
 
 
-async def test_the_operations_shown_are_those_that_are_allowed(door: GroupDoor, rules: Rules):
+async def test_the_operations_shown_are_those_that_are_allowed(gateway: GroupGateway, rules: Rules):
     rules.deny(DELETE, ResourceType.GROUP, "g")
     request = DescribeGroupsRequest(groups=("g",), include_authorized_operations=True)
-    (group,) = (await door.ask(DESCRIBE_GROUPS, request)).groups
+    (group,) = (await gateway.ask(DESCRIBE_GROUPS, request)).groups
     operations = {operation for operation in Operation if group.authorized_operations & (1 << operation)}
     assert operations == {READ, DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}
 
 
-async def test_a_commit_is_refused_for_the_group_or_for_the_topic_alone(door: GroupDoor, rules: Rules):
+async def test_a_commit_is_refused_for_the_group_or_for_the_topic_alone(gateway: GroupGateway, rules: Rules):
     rules.deny(READ, ResourceType.TOPIC, "trains")
-    assert await commit(door, 6) == [0, TOPIC_REFUSED]
-    assert await fetch(door, 9, "flights", "trains") == [(0, 5), (0, 6)]
+    assert await commit(gateway, 6) == [0, TOPIC_REFUSED]
+    assert await fetch(gateway, 9, "flights", "trains") == [(0, 5), (0, 6)]
     rules.deny(READ, ResourceType.GROUP, "g")
-    assert await commit(door, 7) == [GROUP_REFUSED, GROUP_REFUSED]
+    assert await commit(gateway, 7) == [GROUP_REFUSED, GROUP_REFUSED]
 
 
 @pytest.mark.parametrize("version", [9, 10])
-async def test_offsets_in_a_topic_that_one_may_not_see_are_not_told(door: GroupDoor, rules: Rules, version: int):
+async def test_offsets_in_a_topic_that_one_may_not_see_are_not_told(gateway: GroupGateway, rules: Rules, version: int):
     rules.deny(DESCRIBE, ResourceType.TOPIC, "trains")
-    assert await fetch(door, version, "flights", "trains") == [(0, 5), (TOPIC_REFUSED, -1)]
-    assert await fetch(door, version) == [(0, 5)]
+    assert await fetch(gateway, version, "flights", "trains") == [(0, 5), (TOPIC_REFUSED, -1)]
+    assert await fetch(gateway, version) == [(0, 5)]
 
 
-async def test_offsets_in_a_topic_that_one_may_not_read_are_not_deleted(door: GroupDoor, rules: Rules):
+async def test_offsets_in_a_topic_that_one_may_not_read_are_not_deleted(gateway: GroupGateway, rules: Rules):
     rules.deny(READ, ResourceType.TOPIC, "trains")
     partitions = (OffsetDeleteRequestPartition(partition_index=0),)
     topics = tuple(OffsetDeleteRequestTopic(name=name, partitions=partitions) for name in ("flights", "trains"))
-    answer = await door.ask(OFFSET_DELETE, OffsetDeleteRequest(group_id="g", topics=topics))
+    answer = await gateway.ask(OFFSET_DELETE, OffsetDeleteRequest(group_id="g", topics=topics))
     assert [topic.partitions[0].error_code for topic in answer.topics] == [0, TOPIC_REFUSED]
-    assert await fetch(door, 9, "flights", "trains") == [(0, -1), (0, 5)]
+    assert await fetch(gateway, 9, "flights", "trains") == [(0, -1), (0, 5)]

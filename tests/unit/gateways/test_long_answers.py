@@ -19,44 +19,44 @@ SLICES = 5
 MANY = SLICES * ITEMS_PER_TURN
 
 
-async def test_settings_of_many_resources(door):
-    await door.topics.create(ANONYMOUS, [NewTopic("a")])
+async def test_settings_of_many_resources(gateway):
+    await gateway.topics.create(ANONYMOUS, [NewTopic("a")])
     names = ["a", "a", *(f"unknown-{number}" for number in range(MANY))]
     resources = tuple(DescribeConfigsResource(resource_type=2, resource_name=name) for name in names)
     async with TurnsOfTheLoop() as turns:
-        answer = await door.ask(DESCRIBE_CONFIGS, DescribeConfigsRequest(resources=resources))
+        answer = await gateway.ask(DESCRIBE_CONFIGS, DescribeConfigsRequest(resources=resources))
     assert [result.resource_name for result in answer.results] == names[1:]
     assert turns.count >= SLICES
 
 
-async def test_coordinators_of_many_groups(door):
-    await door.topics.create(ANONYMOUS, [NewTopic("__consumer_offsets")])
+async def test_coordinators_of_many_groups(gateway):
+    await gateway.topics.create(ANONYMOUS, [NewTopic("__consumer_offsets")])
     keys = tuple(f"group-{number}" for number in range(MANY))
     async with TurnsOfTheLoop() as turns:
-        answer = await door.ask(FIND_COORDINATOR, FindCoordinatorRequest(coordinator_keys=keys))
+        answer = await gateway.ask(FIND_COORDINATOR, FindCoordinatorRequest(coordinator_keys=keys))
     assert [(each.key, each.node_id) for each in answer.coordinators] == [(key, 1) for key in keys]
     assert turns.count >= 2 * (SLICES - 1)
 
 
 @pytest.mark.parametrize("topics", [1, MANY])
-async def test_offsets_of_many_partitions(log_door, topics):
-    await log_door.append(await log_door.partition("t0"), 3)
+async def test_offsets_of_many_partitions(log_gateway, topics):
+    await log_gateway.append(await log_gateway.partition("t0"), 3)
     wanted = tuple(ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(MANY // topics))
     request = ListOffsetsRequest(
         topics=tuple(ListOffsetsTopic(name=f"t{number}", partitions=wanted) for number in range(topics))
     )
     async with TurnsOfTheLoop() as turns:
-        answer = await log_door.ask(LIST_OFFSETS, request)
+        answer = await log_gateway.ask(LIST_OFFSETS, request)
     found = [each.offset for topic in answer.topics for each in topic.partitions]
     assert found == [3] + [-1] * (MANY - 1)
     assert turns.count >= SLICES
 
 
-async def test_producers_of_many_partitions(log_door):
-    await log_door.append(await log_door.partition("t"), 1, producer_id=7, producer_epoch=0, base_sequence=0)
+async def test_producers_of_many_partitions(log_gateway):
+    await log_gateway.append(await log_gateway.partition("t"), 1, producer_id=7, producer_epoch=0, base_sequence=0)
     request = DescribeProducersRequest(topics=(TopicRequest("t", tuple(range(MANY))),))
     async with TurnsOfTheLoop() as turns:
-        answer = await log_door.ask(DESCRIBE_PRODUCERS, request)
+        answer = await log_gateway.ask(DESCRIBE_PRODUCERS, request)
     ((found, *others),) = (topic.partitions for topic in answer.topics)
     assert [each.producer_id for each in found.active_producers] == [7]
     assert len(others) == MANY - 1

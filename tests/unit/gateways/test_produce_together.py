@@ -13,26 +13,28 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ottla.broker.produce import DISK_MS, ProduceService
-from ottla.gateways.kafka.requests_together import RequestsTogether
+from ottla.gateways.kafka.request_batcher import RequestBatcher
 from ottla.model.error_code import ErrorCode
-from ottla.model.principal import BROKER, Principal
+from ottla.model.principal import Principal
 from ottla.native import ProduceRun, TopicRules, build_batch, decode_records
 from ottla.network.config import NetworkConfig
+from ottla.network.length_prefix import LengthPrefixReader
 from ottla.network.listener import Listener
 from ottla.network.response_queue import ResponseQueue, ResponseSlot
+from ottla.network.wire_protocol import WireProtocol
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.frame import decode_response
 from ottla.replication.acknowledgement import AppendAck, OnAck
 from ottla.runtime.deadlines import Deadlines
 from ottla.storage.log_append_info import LogAppendInfo
-from tests.unit.gateways.log_door import LogDoor
+from tests.unit.gateways.log_gateway import LogGateway
 from tests.unit.gateways.test_api_00_produce import (
     GENERAL,
     RULES,
     VERSIONS,
     WHOLE,
-    Door,
     Role,
+    ServedGateway,
     frame_of,
     refused,
     written,
@@ -72,12 +74,13 @@ class RunRole(Role):
 class Client:
     """A connection without a socket: its answers."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, gateway: ServedGateway) -> None:
         self.frames: list[bytes] = []
         self.lost: list[int] = []
+        self.held_bytes = 0
         self.closed: list[str] = []
         self.responses = ResponseQueue(self)
-        self.handler: Any = door.connection.gateway.connect(self)  # type: ignore[arg-type]
+        self.handler: Any = gateway.connection.gateway.connect(self)  # type: ignore[arg-type]
         self.is_muted = False
         self.peer = "a test"
 
@@ -87,8 +90,8 @@ class Client:
     def on_answer(self, answer: bytes) -> None:
         self.frames.append(answer)
 
-    def on_held(self, by: int) -> None:
-        del by
+    def on_held(self, by: int, /) -> None:
+        self.held_bytes += by
 
     def on_abandoned(self, number: int) -> None:
         self.lost.append(number)
@@ -124,17 +127,17 @@ class Buffer:
 
 
 class Turn:
-    """A door, its clients, and what they have sent in one turn."""
+    """A gateway, its clients, and what they have sent in one turn."""
 
-    def __init__(self, frames: Sequence[bytes], door: Door | None = None, **rules: Any) -> None:
-        self.door = door or Door(WHOLE, None, **rules)
+    def __init__(self, frames: Sequence[bytes], gateway: ServedGateway | None = None, **rules: Any) -> None:
+        self.gateway = gateway or ServedGateway(WHOLE, None, **rules)
         self.role = RunRole(None)
-        self.door.partition.role = self.role
-        gateway = self.door.connection.gateway
-        self.together = RequestsTogether(gateway, 1 << 20)
-        self.at_once = RequestsTogether(gateway, 1 << 20, writes_here=lambda: True)
+        self.gateway.partition.role = self.role
+        kafka = self.gateway.connection.gateway
+        self.together = RequestBatcher(kafka, 1 << 20)
+        self.at_once = RequestBatcher(kafka, 1 << 20, writes_here=lambda: True)
         self.buffer = Buffer(frames)
-        self.clients = [Client(self.door) for _ in frames]
+        self.clients = [Client(self.gateway) for _ in frames]
 
     def take(self, *, at_once: bool = False) -> list[Any]:
         received = [(client, *place) for client, place in zip(self.clients, self.buffer.places, strict=True)]
@@ -144,12 +147,12 @@ class Turn:
     def take_leading(self, count_max: int = 100) -> int:
         """All of it was sent by the first client."""
         client, end = self.clients[0], self.buffer.places[-1][1]
-        return self.together.take_leading(client, self.buffer, 0, end, count_max)  # type: ignore[arg-type]
+        return self.together.take_of_one(client, self.buffer, 0, end, count_max, is_whole=False)  # type: ignore[arg-type]
 
     def take_whole(self, count_max: int = 100) -> int:
         """The same."""
         client, end = self.clients[0], self.buffer.places[-1][1]
-        return self.together.take_whole(client, self.buffer, 0, end, count_max)  # type: ignore[arg-type]
+        return self.together.take_of_one(client, self.buffer, 0, end, count_max, is_whole=True)  # type: ignore[arg-type]
 
     def take_at_once(self, count_max: int = 100) -> int:
         """The same."""
@@ -168,9 +171,9 @@ def general_answers(frames: Sequence[bytes], ack: AppendAck, counts: Sequence[in
     """What the general way answers, and what it says of the connection, when `ack` is of the first."""
     answers, offset = [], ack.base_offset
     for frame, count in zip(frames, counts, strict=True):
-        door = Door(GENERAL, replace(ack, base_offset=offset) if ack.error is ErrorCode.NONE else ack)
-        slot = door.send(frame)
-        answers.append((slot.frame, door.said))
+        gateway = ServedGateway(GENERAL, replace(ack, base_offset=offset) if ack.error is ErrorCode.NONE else ack)
+        slot = gateway.send(frame)
+        answers.append((slot.frame, gateway.said))
         offset += count
     return answers
 
@@ -235,13 +238,13 @@ def test_at_once_requests_are_answered_with_the_same_bytes(
     client = turn.clients[0]
     assert turn.answer == b"".join(frame for frame, _ in expected)
     assert (client.frames, client.responses.answers, client.lost) == ([], [], [])
-    assert len(turn.door.deadlines) == 0
+    assert len(turn.gateway.deadlines) == 0
     if len(frames) < 2:
         return
     turn = Turn(frames)
     turn.role.info = LogAppendInfo(ack.base_offset, 0, ack.log_append_time_ms, ack.log_start_offset, 0)
     assert turn.take(at_once=True) == []
-    assert (turn.role.runs, turn.role.told, turn.buffer.held, len(turn.door.deadlines)) == ([len(frames)], [], 0, 0)
+    assert (turn.role.runs, turn.role.told, turn.buffer.held, len(turn.gateway.deadlines)) == ([len(frames)], [], 0, 0)
     assert [client.frames for client in turn.clients] == [[frame] for frame, _ in expected]
     assert all((each.responses.answers, each.responses.next, each.lost) == ([], 1, []) for each in turn.clients)
 
@@ -362,26 +365,54 @@ def test_all_that_one_connection_sent_is_a_run_or_none_of_it_is() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda turn: setattr(turn.door.connection.gateway, "quotas", object()),
-        lambda turn: setattr(turn.clients[0].handler, "held_back", ()),
-        lambda turn: setattr(turn.clients[0].handler, "principal", Principal(BROKER, "2")),
-        lambda turn: setattr(turn.role, "takes", False),
+        lambda turn: setattr(turn.clients[0].handler, "pending_requests", ()),
         lambda turn: turn.clients[0].handler.waiting_fetches.add(object()),
     ],
-    ids=["quotas", "held back", "a broker", "not by the log", "behind a fetch that waits"],
+    ids=["held back", "behind a fetch that waits"],
 )
-def test_who_is_not_like_the_others_is_served_by_itself(change: Callable[[Turn], None]) -> None:
-    for is_of_one in (False, True):
-        turn = Turn([frame_of(9)] * 3)
-        change(turn)
-        if is_of_one:
-            assert (turn.take_at_once(), turn.take_leading(), turn.take_whole()) == (0, 0, 0)
-        else:
-            places = [list(place) for place in turn.buffer.places]
-            assert sorted(place for _, *place in turn.take()) == places
-            assert sorted(place for _, *place in turn.take(at_once=True)) == places
-        assert (turn.role.runs, turn.buffer.held) == ([], 0)
-        assert not any(client.responses.answers for client in turn.clients)
+def test_who_waits_for_something_is_served_by_itself_and_the_others_as_ever(change: Callable[[Turn], None]) -> None:
+    turn = Turn([frame_of(9)] * 3)
+    change(turn)
+    assert (turn.take_at_once(), turn.take_leading(), turn.take_whole(), turn.role.runs) == (0, 0, 0, [])
+    left = [(turn.clients[0], *turn.buffer.places[0])]
+    assert (turn.take(at_once=True), turn.role.runs) == (left, [2])
+    assert (turn.take(), turn.role.runs, turn.buffer.held) == (left, [2, 2], 1)
+    assert [len(client.responses.answers) for client in turn.clients] == [0, 1, 1]
+
+
+def test_where_the_log_takes_no_runs_each_is_served_by_itself() -> None:
+    turn = Turn([frame_of(9)] * 3)
+    turn.role.takes = False
+    assert (turn.take_at_once(), turn.take_leading(), turn.take_whole()) == (0, 0, 0)
+    places = [list(place) for place in turn.buffer.places]
+    assert sorted(place for _, *place in turn.take()) == places
+    assert sorted(place for _, *place in turn.take(at_once=True)) == places
+    assert (turn.role.runs, turn.buffer.held) == ([], 0)
+    assert not any(client.responses.answers for client in turn.clients)
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_run_is_of_one_principal_and_authorized_as_that(at_once: bool) -> None:
+    asked = []
+
+    class Rules:
+        version = 0
+
+        def allows_on_any(self, *_: object) -> bool:
+            return False
+
+        def allows(self, principal: Principal, *_: object) -> bool:
+            asked.append(principal.name)
+            return principal.name != "mallory"
+
+    turn = Turn([frame_of(9)] * 6, authorizer=Rules())
+    for client, name in zip(turn.clients, ["alice", "mallory", "bob", "alice", "mallory", "bob"], strict=True):
+        client.handler.principal = Principal("User", name)
+    left = turn.take(at_once=at_once)
+    assert [client for client, *_ in left] == [turn.clients[1], turn.clients[4]]
+    assert (turn.role.runs, set(asked)) == ([2, 2], {"alice", "mallory", "bob"})
+    for client in (turn.clients[1], turn.clients[4]):
+        assert (client.frames, client.responses.answers) == ([], [])
 
 
 def test_who_may_not_write_is_refused_by_itself() -> None:
@@ -393,7 +424,7 @@ def test_who_may_not_write_is_refused_by_itself() -> None:
 
 def test_an_api_without_it_or_of_fewer_versions_gets_each_request_by_itself() -> None:
     for api in (replace(WHOLE, handle_run=None), replace(WHOLE, max_version=12)):
-        turn = Turn([frame_of(9)] * 2, Door(api, None))
+        turn = Turn([frame_of(9)] * 2, ServedGateway(api, None))
         assert len(turn.take()) == 2
         assert (turn.take_at_once() > 0, turn.take_leading()) == (api.max_version == 13, 0)
 
@@ -402,7 +433,7 @@ def test_a_run_whose_time_is_up_is_answered_once_and_then_holds_nothing() -> Non
     turn = Turn([frame_of(9)] * 3)
     assert turn.take() == []
     [(decide, _)] = turn.role.told
-    turn.door.timer.advance(DISK_MS)
+    turn.gateway.timer.advance(DISK_MS)
     for client in turn.clients:
         [frame] = client.frames
         response: Any = decode_response(ApiKey.PRODUCE, 9, frame[4:])[1]
@@ -411,14 +442,14 @@ def test_a_run_whose_time_is_up_is_answered_once_and_then_holds_nothing() -> Non
     decide(AppendAck(ErrorCode.NONE, base_offset=1))
     assert decide.__self__.in_flight is None  # type: ignore[attr-defined]
     assert [len(client.frames) for client in turn.clients] == [1, 1, 1]
-    assert len(turn.door.deadlines) == 0
+    assert len(turn.gateway.deadlines) == 0
 
 
 def test_the_time_of_a_run_that_only_this_broker_writes_does_not_count() -> None:
     turn = Turn([frame_of(9)] * 3)
-    turn.door.partition.flush_before_ack = False
+    turn.gateway.partition.flush_before_ack = False
     assert turn.take() == []
-    turn.door.timer.advance(2 * DISK_MS)
+    turn.gateway.timer.advance(2 * DISK_MS)
     assert [client.frames for client in turn.clients] == [[], [], []]
     turn.decide(AppendAck(ErrorCode.NONE, base_offset=1))
     assert [len(client.frames) for client in turn.clients] == [1, 1, 1]
@@ -426,10 +457,10 @@ def test_the_time_of_a_run_that_only_this_broker_writes_does_not_count() -> None
 
 def test_where_nothing_can_be_written_here_nothing_is_tried() -> None:
     turn = Turn([frame_of(9)])
-    turn.at_once = RequestsTogether(turn.door.connection.gateway, 1 << 20, writes_here=lambda: False)
+    turn.at_once = RequestBatcher(turn.gateway.connection.gateway, 1 << 20, writes_here=lambda: False)
     assert (turn.take_at_once(), turn.role.runs) == (0, [])
     turn = Turn([frame_of(9)] * 2)
-    turn.at_once = RequestsTogether(turn.door.connection.gateway, 1 << 20, writes_here=lambda: False)
+    turn.at_once = RequestBatcher(turn.gateway.connection.gateway, 1 << 20, writes_here=lambda: False)
     assert (turn.take(at_once=True), turn.role.runs, turn.buffer.held) == ([], [2], 1)
 
 
@@ -463,7 +494,7 @@ def test_answers_keep_their_place_among_others_of_their_connection() -> None:
     assert client.frames == []
     before.send((b"before",))
     assert (client.frames[0], client.frames[-1], len(client.frames)) == (b"before", b"behind", 4)
-    assert client.responses.held_bytes == 0
+    assert client.held_bytes == 0
 
 
 async def served(listener: Listener, frames: Sequence[bytes]) -> list[list[bytes]]:
@@ -491,21 +522,20 @@ def split(data: bytes) -> list[bytes]:
 
 @pytest.mark.parametrize("flushes", [True, False], ids=["on disk", "written"])
 async def test_through_sockets_each_is_told_where_its_own_record_lies(tmp_path: Path, flushes: bool) -> None:
-    door = await LogDoor(tmp_path).open()
-    partition = await door.partition()
+    gateway = await LogGateway(tmp_path).open()
+    partition = await gateway.partition()
     partition.flush_before_ack = flushes
-    deadlines = Deadlines(door.clock, door.timer)
-    door.produce = ProduceService(door.replicas, deadlines)  # type: ignore[attr-defined]
-    together = RequestsTogether(door.gateway, 1 << 20, writes_here=None if flushes else lambda: True)
+    deadlines = Deadlines(gateway.clock, gateway.timer)
+    gateway.produce = ProduceService(gateway.replicas, deadlines)  # type: ignore[attr-defined]
+    together = RequestBatcher(gateway.gateway, 1 << 20, writes_here=None if flushes else lambda: True)
     config = NetworkConfig()
     listener = Listener(
         "127.0.0.1",
         0,
-        door.gateway.connect,
+        WireProtocol("Kafka", gateway.gateway.connect, LengthPrefixReader, together),
         config=config,
-        clock=door.clock,
-        timer=door.timer,
-        together=together,
+        clock=gateway.clock,
+        timer=gateway.timer,
     )
     await listener.start()
     runs: list[int] = []
@@ -563,4 +593,4 @@ async def test_through_sockets_each_is_told_where_its_own_record_lies(tmp_path: 
     assert there == sent
     assert len(sent) == 4 * 60 + 20
     await listener.close()
-    await door.close()
+    await gateway.close()

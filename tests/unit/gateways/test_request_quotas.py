@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from ottla.broker.quota_manager import ClientQuotaManager
+from ottla.broker.request_quotas import RequestQuotas
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.api_table import ApiTable
 from ottla.gateways.kafka.gateway import KafkaConnection, KafkaGateway
-from ottla.gateways.kafka.request_quotas import RequestQuotas
 from ottla.model.principal import broker_principal
+from ottla.network.task_gate import TaskGate
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.frame import decode_response, encode_request
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -55,15 +56,15 @@ class Line:
         self.failures.append(reason)
 
 
-class Door:
+class ServedGateway:
     """A gateway whose only API takes `work_ns` a step, under a quota of one percent of a thread for everybody."""
 
-    def __init__(self, handle: Any, *, is_task: bool) -> None:
+    def __init__(self, handle: Any, *, is_async: bool) -> None:
         self.clock = ManualClock(1_000_000)
         self.now_ns = 0
         self.tasks = Tasks()
-        broker: Any = SimpleNamespace(tasks=self.tasks)
-        apis = ApiTable.of([Api(ApiKey.LIST_GROUPS, 0, 5, handle, is_task)])
+        broker: Any = SimpleNamespace(task_gate=TaskGate(), tasks=self.tasks)
+        apis = ApiTable.of([Api(ApiKey.LIST_GROUPS, 0, 5, handle, is_async)])
         self.gateway = KafkaGateway(broker, apis, None)  # type: ignore[arg-type]
         manager = ClientQuotaManager(self.clock, Windows(), Windows(), 10)
         manager.configure({(("client-id", None),): {PERCENT: 1.0}})
@@ -88,32 +89,32 @@ def throttle_of(slot: Slot) -> int:
 
 async def test_the_time_of_a_handler_counts_and_its_answer_says_for_how_long_to_be_quiet() -> None:
     def handle(*_: Any) -> ListGroupsResponse:
-        door.now_ns += 60 * MS
+        gateway.now_ns += 60 * MS
         return ListGroupsResponse()
 
-    door = Door(handle, is_task=False)
-    assert throttle_of(door.send()) == 0  # 6 percent over a window that counts as 10 s: 0.6 percent
-    assert throttle_of(door.send()) == 1_000  # 2 s too much, of which one window is asked for
-    assert door.line.muted_ms == [1_000]
+    gateway = ServedGateway(handle, is_async=False)
+    assert throttle_of(gateway.send()) == 0  # 6 percent over a window that counts as 10 s: 0.6 percent
+    assert throttle_of(gateway.send()) == 1_000  # 2 s too much, of which one window is asked for
+    assert gateway.line.muted_ms == [1_000]
 
 
 async def test_of_a_task_its_steps_count_and_not_what_it_waits_for() -> None:
     gate = asyncio.Event()
 
     async def handle(*_: Any) -> ListGroupsResponse:
-        door.now_ns += 30 * MS
+        gateway.now_ns += 30 * MS
         await gate.wait()
-        door.now_ns += 30 * MS
+        gateway.now_ns += 30 * MS
         return ListGroupsResponse()
 
-    door = Door(handle, is_task=True)
-    first = door.send()
+    gateway = ServedGateway(handle, is_async=True)
+    first = gateway.send()
     await asyncio.sleep(0)
-    door.now_ns += 10_000 * MS  # others work meanwhile
+    gateway.now_ns += 10_000 * MS  # others work meanwhile
     gate.set()
     await until(lambda: first.frame)
     assert throttle_of(first) == 0
-    second = door.send()
+    second = gateway.send()
     await until(lambda: second.frame)
     assert throttle_of(second) == 1_000
 
@@ -124,30 +125,30 @@ def is_answered(slot: Slot) -> bool:
 
 async def test_requests_behind_a_task_wait_until_its_client_may_speak_again() -> None:
     async def handle(*_: Any) -> ListGroupsResponse:
-        door.now_ns += 200 * MS
+        gateway.now_ns += 200 * MS
         return ListGroupsResponse()
 
-    door = Door(handle, is_task=True)
-    slots = [door.send() for _ in range(3)]
+    gateway = ServedGateway(handle, is_async=True)
+    slots = [gateway.send() for _ in range(3)]
     for number in range(3):
         await until(partial(is_answered, slots[number]))
-        await until(lambda: not door.tasks)
+        await until(lambda: not gateway.tasks)
         assert [slot.frame is not None for slot in slots] == [index <= number for index in range(3)]
-        assert door.line.is_muted
-        door.line.unmute()
-    assert door.buffer.held == 0
+        assert gateway.line.is_muted
+        gateway.line.unmute()
+    assert gateway.buffer.held == 0
 
 
 async def test_what_waits_is_let_go_of_when_the_connection_closes() -> None:
     async def handle(*_: Any) -> ListGroupsResponse:
-        door.now_ns += 200 * MS
+        gateway.now_ns += 200 * MS
         return ListGroupsResponse()
 
-    door = Door(handle, is_task=True)
-    slots = [door.send() for _ in range(3)]
-    await until(lambda: door.line.is_muted and not door.tasks)
-    door.connection.on_close()
-    assert door.buffer.held == 0
+    gateway = ServedGateway(handle, is_async=True)
+    slots = [gateway.send() for _ in range(3)]
+    await until(lambda: gateway.line.is_muted and not gateway.tasks)
+    gateway.connection.on_close()
+    assert gateway.buffer.held == 0
     assert [slot.frame is not None for slot in slots] == [True, False, False]
 
 
@@ -155,26 +156,26 @@ async def test_a_task_that_fails_closes_the_connection_under_quotas_too() -> Non
     async def handle(*_: Any) -> ListGroupsResponse:
         raise RuntimeError
 
-    door = Door(handle, is_task=True)
-    door.send()
-    await until(lambda: door.line.failures)
-    assert door.buffer.held == 0
+    gateway = ServedGateway(handle, is_async=True)
+    gateway.send()
+    await until(lambda: gateway.line.failures)
+    assert gateway.buffer.held == 0
 
 
-@pytest.mark.parametrize("is_task", [False, True])
-async def test_a_broker_of_the_cluster_is_never_told_to_be_quiet(is_task: bool) -> None:
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_broker_of_the_cluster_is_never_told_to_be_quiet(is_async: bool) -> None:
     def serve(*_: Any) -> ListGroupsResponse:
-        door.now_ns += 60 * MS
+        gateway.now_ns += 60 * MS
         return ListGroupsResponse()
 
     async def serve_later(*_: Any) -> ListGroupsResponse:
         return serve()
 
-    door = Door(serve_later if is_task else serve, is_task=is_task)
-    door.connection.principal = broker_principal(2)
+    gateway = ServedGateway(serve_later if is_async else serve, is_async=is_async)
+    gateway.connection.principal = broker_principal(2)
     for _ in range(5):
-        slot = door.send()
+        slot = gateway.send()
         await until(partial(is_answered, slot))
         assert throttle_of(slot) == 0
-    assert door.line.muted_ms == []
-    await until(lambda: not door.tasks)
+    assert gateway.line.muted_ms == []
+    await until(lambda: not gateway.tasks)

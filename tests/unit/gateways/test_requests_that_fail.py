@@ -14,7 +14,10 @@ from ottla.gateways.kafka.api_table import ApiTable
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.gateway import KafkaGateway
 from ottla.network.config import NetworkConfig
+from ottla.network.length_prefix import LengthPrefixReader
 from ottla.network.listener import Listener
+from ottla.network.task_gate import TaskGate
+from ottla.network.wire_protocol import WireProtocol
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.frame import encode_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -154,15 +157,14 @@ async def test_answers_behind_one_that_fails_never_wait(failure: Callable[..., A
     house = House()
     apis = ApiTable.of(
         (
-            Api(ApiKey.LIST_GROUPS, 0, 5, _failing(house, failure), is_task=failure in TASKS),
+            Api(ApiKey.LIST_GROUPS, 0, 5, _failing(house, failure), is_async=failure in TASKS),
             Api(ApiKey.API_VERSIONS, 0, 4, lambda *_: ApiVersionsResponse()),
         )
     )
-    broker: Any = SimpleNamespace(tasks=house.tasks)
+    broker: Any = SimpleNamespace(task_gate=TaskGate(), tasks=house.tasks)
     gateway = KafkaGateway(broker, apis, None)  # type: ignore[arg-type]
-    listener = Listener(
-        "127.0.0.1", 0, gateway.connect, config=NetworkConfig(), clock=house.timer.clock, timer=house.timer
-    )
+    protocol = WireProtocol("Kafka", gateway.connect, LengthPrefixReader)
+    listener = Listener("127.0.0.1", 0, protocol, config=NetworkConfig(), clock=house.timer.clock, timer=house.timer)
     await listener.start()
     peer, neighbour = await Peer.connect(listener), await Peer.connect(listener)
     try:
@@ -176,7 +178,7 @@ async def test_answers_behind_one_that_fails_never_wait(failure: Callable[..., A
                 house.timer.advance(1)
                 await asyncio.sleep(0)
         assert await peer.receive_end() == b""
-        assert any("closed the connection of" in line or "the connection is closed" in line for line in lines)
+        assert any("closed the connection from" in line or "the connection is closed" in line for line in lines)
         await neighbour.send(fine)
         await neighbour.receive_frame()
     finally:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ottla.broker.fetch import DivergingEpoch, FetchLimits, FetchService, FetchTarget, PartitionRead
+from ottla.broker.look_ups import LookUps
 from ottla.gateways.kafka import api_01_fetch
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.api_table import ApiTable
@@ -23,6 +24,7 @@ from ottla.metadata.image.image import MetadataImage, PartitionImage, TopicImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import SingleFetchRequest
+from ottla.network.task_gate import TaskGate
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.frame import decode_request, decode_response, encode_request
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -97,6 +99,11 @@ class Told(FetchService):
 class Nobody:
     """Nobody may read `t`."""
 
+    version = 0
+
+    def allows_on_any(self, *_: object) -> bool:
+        return False
+
     def allows(self, *_: object) -> bool:
         return False
 
@@ -104,7 +111,7 @@ class Nobody:
 RULES: dict[str, dict[str, Any]] = {"none": {}, "authorizer": {"authorizer": Nobody()}}
 
 
-class Door:
+class ServedGateway:
     """A broker whose partition `t-0` gives what it is told to, though the image has another broker for its leader."""
 
     def __init__(self, api: Api, read: PartitionRead, **rules: Any) -> None:
@@ -114,6 +121,8 @@ class Door:
         node = SimpleNamespace(node_id=ANOTHER_BROKER, host="there", port=9092, rack="r")
         self.fetches = Told(replicas, read, **rules)
         broker: Any = SimpleNamespace(
+            task_gate=TaskGate(),
+            look_ups=LookUps(),
             fetches=self.fetches,
             image=MetadataImage("cluster", topics_by_name={TOPIC: topic}, topics_by_id={TOPIC_ID: topic}),
             tasks=Tasks("test"),
@@ -226,10 +235,10 @@ def test_both_ways_read_the_same_and_answer_with_the_same_bytes(
             read = read_of(file, error, numbers, sizes)
             read.aborted = aborted if committed else None
             read.diverging_epoch = None if diverging is None else DivergingEpoch(*diverging)
-            door = Door(api, read, **RULES[rules])
-            slot = door.send(frame)
+            gateway = ServedGateway(api, read, **RULES[rules])
+            slot = gateway.send(frame)
             assert bool(taken) == (api is not GENERAL)
-            outcomes.append((slot.frame, door.said, door.fetches.asked))
+            outcomes.append((slot.frame, gateway.said, gateway.fetches.asked))
         assert outcomes[0] == outcomes[1]
         assert outcomes[0][0] is not None
 
@@ -238,27 +247,33 @@ def test_both_ways_read_the_same_and_answer_with_the_same_bytes(
 
 def test_an_answer_that_cannot_be_made_closes_the_connection(file: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
-    door = Door(WHOLE, read_of(file, ErrorCode.NONE, (1 << 63, 0, 0), None))
-    assert door.send(frame_of(11)).frame is None
-    assert door.said == ["a request failed inside the broker"]
+    gateway = ServedGateway(WHOLE, read_of(file, ErrorCode.NONE, (1 << 63, 0, 0), None))
+    assert gateway.send(frame_of(11)).frame is None
+    assert gateway.said == ["a request failed inside the broker"]
 
 
-def test_while_somebody_has_a_quota_every_request_goes_the_general_way_where_it_is_counted(file: int) -> None:
-    door = Door(WHOLE, read_of(file, ErrorCode.NONE, (0, 0, 0), None))
+def test_requests_of_a_client_that_has_a_quota_go_the_general_way_where_they_are_counted(
+    file: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = ServedGateway(WHOLE, read_of(file, ErrorCode.NONE, (0, 0, 0), None))
     served: list[Any] = []
-    quotas: Any = SimpleNamespace(serve=lambda *request: served.append(request))
-    door.connection.gateway.quotas = quotas
-    door.send(frame_of(11))
-    assert len(served) == 1
-    assert door.fetches.asked == []
+    has_quota = True
+    quotas: Any = SimpleNamespace(binds=lambda *_: has_quota)
+    monkeypatch.setattr("ottla.gateways.kafka.gateway.serve_charged", lambda *request: served.append(request))
+    gateway.connection.gateway.quotas = quotas
+    gateway.send(frame_of(11))
+    assert (len(served), len(gateway.fetches.asked)) == (1, 0)
+    has_quota = False
+    gateway.send(frame_of(11))
+    assert (len(served), len(gateway.fetches.asked)) == (1, 1), "a quota of another client changes nothing"
 
 
 class Client:
     """Fetches from partitions with real logs, by a connection of its own."""
 
-    def __init__(self, door: Any) -> None:
-        door.image, door.cluster = MetadataImage(""), SimpleNamespace(node_id=1, node=lambda *_: None)
-        self.gateway = KafkaGateway(door, ApiTable.of([WHOLE]), door.fetch_sessions)
+    def __init__(self, gateway: Any) -> None:
+        gateway.image, gateway.cluster = MetadataImage(""), SimpleNamespace(node_id=1, node=lambda *_: None)
+        self.gateway = KafkaGateway(gateway, ApiTable.of([WHOLE]), gateway.fetch_sessions)
         self.failures: list[str] = []
         peer: Any = SimpleNamespace(
             peer="test", is_muted=False, is_closed=False, fail=lambda reason, _slot: self.failures.append(reason)
@@ -285,30 +300,30 @@ def told(slot: Slot) -> tuple[int, int, int]:
 
 
 @pytest.fixture
-def client(log_door: Any) -> Client:
-    return Client(log_door)
+def client(log_gateway: Any) -> Client:
+    return Client(log_gateway)
 
 
-async def test_a_fetch_that_waits_is_answered_when_there_is_enough(log_door: Any, client: Client) -> None:
-    partition = await log_door.partition()
-    await log_door.append(partition, 1)
+async def test_a_fetch_that_waits_is_answered_when_there_is_enough(log_gateway: Any, client: Client) -> None:
+    partition = await log_gateway.partition()
+    await log_gateway.append(partition, 1)
     one = partition.log.size
     slot = client.fetch(1, min_bytes=one + 1)
     for appended in (1, 2):
         assert slot.frame is None
         assert len(client.connection.waiting_fetches) == 1
-        await log_door.append(partition, 1)
-        log_door.fetch_purgatory.check_and_complete(partition.topic_partition)
+        await log_gateway.append(partition, 1)
+        log_gateway.fetch_purgatory.check_and_complete(partition.topic_partition)
         assert (slot.frame is None) == (appended == 1)
     assert told(slot) == (0, 3, 2 * one)
-    assert (client.connection.waiting_fetches, log_door.fetch_purgatory.delayed_count) == (set(), 0)
+    assert (client.connection.waiting_fetches, log_gateway.fetch_purgatory.delayed_count) == (set(), 0)
 
 
 async def test_a_fetch_that_waits_gets_what_there_is_when_its_client_sends_nothing_more(
-    log_door: Any, client: Client
+    log_gateway: Any, client: Client
 ) -> None:
-    partition = await log_door.partition()
-    await log_door.append(partition, 1)
+    partition = await log_gateway.partition()
+    await log_gateway.append(partition, 1)
     waiting = client.fetch(1)
     assert waiting.frame is None
     client.connection.on_end_of_input()
@@ -317,24 +332,24 @@ async def test_a_fetch_that_waits_gets_what_there_is_when_its_client_sends_nothi
     assert client.connection.waiting_fetches == set()
 
 
-async def test_a_fetch_that_waits_is_gone_with_its_connection(log_door: Any, client: Client) -> None:
-    partition = await log_door.partition()
+async def test_a_fetch_that_waits_is_gone_with_its_connection(log_gateway: Any, client: Client) -> None:
+    partition = await log_gateway.partition()
     waiting = client.fetch(0)
     client.connection.on_close()
-    await log_door.append(partition, 1)
-    log_door.fetch_purgatory.check_and_complete(partition.topic_partition)
-    assert (waiting.frame, log_door.fetch_purgatory.delayed_count) == (None, 0)
+    await log_gateway.append(partition, 1)
+    log_gateway.fetch_purgatory.check_and_complete(partition.topic_partition)
+    assert (waiting.frame, log_gateway.fetch_purgatory.delayed_count) == (None, 0)
 
 
-async def test_no_more_fetches_of_one_connection_wait_than_the_limit(log_door: Any, client: Client) -> None:
-    await log_door.partition()
+async def test_no_more_fetches_of_one_connection_wait_than_the_limit(log_gateway: Any, client: Client) -> None:
+    await log_gateway.partition()
     slots = [client.fetch(0) for _ in range(api_01_fetch.WAITING_FETCHES_MAX + 1)]
     assert [slot.frame is None for slot in slots] == [True] * api_01_fetch.WAITING_FETCHES_MAX + [False]
     client.connection.on_close()
 
 
-async def test_an_offset_that_is_not_there_is_answered_at_once(log_door: Any, client: Client) -> None:
-    await log_door.append(await log_door.partition(), 2)
+async def test_an_offset_that_is_not_there_is_answered_at_once(log_gateway: Any, client: Client) -> None:
+    await log_gateway.append(await log_gateway.partition(), 2)
     assert told(client.fetch(7))[0] == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
@@ -347,34 +362,38 @@ def slow_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Event]:
     disk_is_done.set()
 
 
-async def until_nothing_is_looked_up(log_door: Any, client: Client) -> None:
+async def until_nothing_is_looked_up(log_gateway: Any, client: Client) -> None:
     async with asyncio.timeout(60):
-        while log_door.tasks:  # noqa: ASYNC110 (nothing says when a task is gone)
+        while log_gateway.tasks:  # noqa: ASYNC110 (nothing says when a task is gone)
             await asyncio.sleep(0)
-    assert client.gateway.looked_up_count == 0
+    assert client.gateway.broker.look_ups.count == 0
 
 
 async def test_who_waits_for_the_disk_keeps_nobody_else_waiting(
-    log_door: Any, client: Client, slow_disk: Event
+    log_gateway: Any, client: Client, slow_disk: Event
 ) -> None:
-    partition = await log_door.partition()
-    await log_door.append(partition, 1)
-    await log_door.append(partition, 1)
-    client.gateway.looked_up_max = 1
+    partition = await log_gateway.partition()
+    await log_gateway.append(partition, 1)
+    await log_gateway.append(partition, 1)
+    client.gateway.broker.look_ups.count_max = 1
     old, new, beyond_the_limit = client.fetch(0), client.fetch(1), client.fetch(0)
-    assert (old.frame, client.gateway.looked_up_count) == (None, 1)
+    assert (old.frame, client.gateway.broker.look_ups.count) == (None, 1)
     assert told(new) == (0, 2, partition.log.size // 2)
     assert told(beyond_the_limit) == (0, 2, partition.log.size)
     slow_disk.set()
-    await until_nothing_is_looked_up(log_door, client)
+    await until_nothing_is_looked_up(log_gateway, client)
     assert told(old) == (0, 2, partition.log.size)
 
 
 async def test_a_fetch_that_fails_after_it_waited_for_the_disk_closes_its_connection(
-    log_door: Any, client: Client, slow_disk: Event, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    log_gateway: Any,
+    client: Client,
+    slow_disk: Event,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.CRITICAL)
-    await log_door.append(await log_door.partition(), 1)
+    await log_gateway.append(await log_gateway.partition(), 1)
 
     def broken(*_arguments: object) -> None:
         raise RuntimeError("a mistake")
@@ -382,5 +401,5 @@ async def test_a_fetch_that_fails_after_it_waited_for_the_disk_closes_its_connec
     monkeypatch.setattr(FetchService, "fetch", broken)
     client.fetch(0)
     slow_disk.set()
-    await until_nothing_is_looked_up(log_door, client)
+    await until_nothing_is_looked_up(log_gateway, client)
     assert client.failures == ["a request failed inside the broker"]

@@ -276,7 +276,7 @@ async def test_many_offsets_of_a_deleted_topic_go_in_slices_and_are_seen_by_nobo
         harness.environment.timer.advance(SLICE_INTERVAL_MS)
         harness.turn.end()
         assert left - SLICE_ITEMS_MAX <= shard_of(harness).offset_count < left
-    assert f"removed {OFFSETS - 1} offsets that were committed to a topic flights" in caplog.text
+    assert f"removed {OFFSETS - 1} committed offsets of the deleted topic flights" in caplog.text
     harness.answers.clear()
     harness.restart()
     await harness.elect()

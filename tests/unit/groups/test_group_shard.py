@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ottla.coordination.outcome import Outcome
 from ottla.groups import group_config
@@ -131,6 +132,21 @@ def test_a_group_too_large_to_be_stored_is_told_so_and_starts_over():
     assert harness.apply(outcome) == [SyncAnswer(ErrorCode.UNKNOWN_SERVER_ERROR)]
     assert outcome.records == []
     assert harness.group.state is GroupState.PREPARING_REBALANCE
+
+
+def test_who_has_to_join_again_before_the_leader_assigned_has_nothing():
+    harness = Harness()
+    harness.stable()
+    sync = Sync("g", 1, "m", None, assignments=(("m", b"work"),))
+    harness.join("m", protocols=(MemberProtocol("range", b"\0\0\0\0\0\1"),))
+    harness.apply(harness.shard.handle_sync(0, replace(sync, generation_id=2), lambda answer: None))
+    assert [member.assignment for member in harness.group.members] == [b"work"]
+    harness.join("m", protocols=(MemberProtocol("range", b"\0\0\0\0\0\2"),))
+    assert harness.group.state is GroupState.COMPLETING_REBALANCE
+    assert [member.assignment for member in harness.group.members] == [b"work"], "as in Kafka"
+    harness.join(new_id="other", must_rejoin_with_id=False)
+    assert harness.group.state is GroupState.PREPARING_REBALANCE
+    assert [member.assignment for member in harness.group.members] == [b"", b""]
 
 
 def test_a_rebalance_that_nobody_comes_to_is_not_tried_without_pause():

@@ -76,6 +76,9 @@ class MemoryStore:
         start = max(from_offset, 0)
         return StoredRecords(None, tuple(self.log[start:]), start, len(self.log))
 
+    async def probe(self) -> int:
+        return len(self.log)
+
     async def write_snapshot(self, snapshot: Sequence[bytes], *, controller_epoch: int, end_offset: int) -> None:
         """The log is kept whole."""
 

@@ -1,8 +1,10 @@
 """Sessions that came and went, and what they mean for the brokers of the image and for partitions."""
 
+import logging
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
 from ottla.metadata.controller.broker_registration import decide_registrations, flush_refusal
 from ottla.metadata.image.delta import apply_records
@@ -47,7 +49,17 @@ def test_who_came_is_registered_and_fenced_until_it_is_heard_and_who_went_is_fen
     back = after.brokers[2]
     assert (back.broker_epoch, back.host, back.port, back.rack) == (9, "b2", 9092, "r")
     assert back.endpoints == {"L": ("b2", 9092)}
-    assert [line.text for line in decision.lines] == ["broker 3 is fenced: its session has ended"]
+    assert [line.text for line in decision.lines] == ["broker 3 is fenced: its session has expired"]
+
+
+def test_the_end_of_a_broker_that_said_that_it_stops_is_no_warning():
+    image = image_of(brokers=(1, 2, 3))
+    stopping = {**image.brokers, 3: replace(image.brokers[3], shutting_down=True)}
+    _, decision = decided(replace(image, brokers=stopping), [live(1, 1)])
+    assert [(line.level, line.text[:8]) for line in decision.lines] == [
+        (logging.WARNING, "broker 2"),
+        (logging.INFO, "broker 3"),
+    ]
 
 
 def test_nothing_is_decided_when_nobody_came_or_went():
@@ -70,7 +82,7 @@ def test_another_process_of_a_broker_is_another_leader():
     image = image_of(TopicRecord("a", A, (led,)), known(2, 2), brokers=(1,))
     after, decision = decided(image, [live(1, 1), live(2, 9, directories=("d",), previous_epoch=2)])
     assert after.partition("a", 0).state == PartitionState(1, 6, (2, 1), (1,), 8)
-    assert "broker 2 was started anew" in decision.lines[0].text
+    assert "broker 2 was restarted" in decision.lines[0].text
 
 
 def test_the_same_process_with_another_session_keeps_what_it_leads():

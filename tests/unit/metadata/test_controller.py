@@ -10,8 +10,12 @@ from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.metadata.image.delta import snapshot_records
 from ottla.metadata.image.image import ALL_BROKERS, topic_resource
 from ottla.metadata.store.embedded import FILE_NAME
+from ottla.metadata.store.outage import OUTAGE_MS, PATIENCE_MS, StoreOutage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import ManualTimer
+from tests.unit.network.peers import until
 
 
 async def test_what_was_decided_is_there_after_a_restart(start_broker):
@@ -151,3 +155,63 @@ async def test_brokers_that_are_gone_leave_the_image_at_the_next_start(start_bro
     second = await start_broker(node_id="2")
     assert set(second.loader.image.brokers) == {2}
     assert second.loader.image.controller_id == 2
+
+
+class SilentStore:
+    """The store of a controller, which does not answer an append before the test lets it."""
+
+    def __init__(self, store, tasks):
+        self.timer = ManualTimer()
+        self.may_answer = asyncio.Event()
+        self.appends = 0
+        self._append = store.append
+        store.append = self.append
+        self.outage = StoreOutage(self._trouble, clock=self.timer.clock, timer=self.timer, tasks=tasks)
+
+    async def append(self, *args, **kwargs):
+        self.appends += 1
+        await self.may_answer.wait()
+        return await self._append(*args, **kwargs)
+
+    async def _trouble(self):
+        return "the metadata store does not answer"
+
+    async def let_clients_wait(self, count):
+        for _ in range(OUTAGE_MS // PATIENCE_MS):
+            await until(lambda: len(self.timer) == count)
+            self.timer.advance(PATIENCE_MS)
+
+
+async def test_clients_of_a_silent_store_hear_why_and_their_changes_may_still_be_made(start_broker):
+    broker = await start_broker()
+    controller, tasks = broker.controller, Tasks()
+    store = SilentStore(broker.store, tasks)
+    controller.outage = store.outage
+    sent = asyncio.ensure_future(controller.create_topics([NewTopic("sent")]))
+    await until(lambda: store.appends)
+    queued = asyncio.ensure_future(controller.create_topics([NewTopic("queued")]))
+    ids = asyncio.ensure_future(controller.allocate_producer_ids())  # no client's: it waits for its outcome
+    await store.let_clients_wait(2)
+    for each in (sent, queued):
+        with pytest.raises(ApiError, match="the metadata store does not answer; it is not known") as told:
+            await each
+        assert told.value.code is ErrorCode.REQUEST_TIMED_OUT
+    store.may_answer.set()
+    await ids
+    assert set(broker.loader.image.topics_by_name) == {"sent", "queued"}
+    await tasks.close()
+
+
+async def test_where_nobody_can_be_elected_clients_hear_that_it_is_the_store(start_broker):
+    broker = await start_broker()
+    tasks = Tasks()
+    store = SilentStore(broker.store, tasks)
+    broker.controller.resign()
+    with pytest.raises(ApiError) as told:
+        await broker.controller.delete_topics(["a"])
+    assert told.value.code is ErrorCode.NOT_CONTROLLER
+    broker.controller.outage = store.outage
+    with pytest.raises(ApiError, match="the metadata store does not answer; it is not known") as told:
+        await broker.controller.delete_topics(["a"])
+    assert told.value.code is ErrorCode.REQUEST_TIMED_OUT
+    await tasks.close()

@@ -74,11 +74,11 @@ def test_a_delta_says_whether_quotas_changed():
     ("parts", "what"),
     [
         ((), "needs a user"),
-        ((("host", "a"),), "no entity type 'host'"),
+        ((("host", "a"),), "Unhandled client quota entity type: host"),
         ((("user", ""),), "an empty user"),
         ((("user", "a"), ("user", "b")), "each type once"),
-        ((("user", "a"), ("ip", "10.0.0.1")), "quotas of its own only"),
-        ((("ip", "localhost"),), "not an IP address"),
+        ((("user", "a"), ("ip", "10.0.0.1")), "should not be combined with a user"),
+        ((("ip", "localhost"),), "localhost is not a valid IP"),
         ((("user", "u" * 256),), "255 bytes at most"),
     ],
 )
@@ -89,8 +89,8 @@ def test_an_entity_that_cannot_be_is_refused(parts, what):
 @pytest.mark.parametrize(
     ("parts", "change", "what"),
     [
-        (ANNA, ("no.such", 1.0), "no quota of user anna"),
-        (ANNA, ("connection_creation_rate", 1.0), "no quota of user anna"),
+        (ANNA, ("no.such", 1.0), "for user anna"),
+        (ANNA, ("connection_creation_rate", 1.0), "for user anna"),
         (HOST, ("producer_byte_rate", 1.0), "there are connection_creation_rate"),
         (ANNA, ("producer_byte_rate", 0.0), "greater than 0"),
         (ANNA, ("producer_byte_rate", -1.0), "greater than 0"),

@@ -121,10 +121,10 @@ def test_names_of_one_request_must_not_collide_either():
     assert decision.result["a_b"].code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_a_setting_that_asks_for_what_happens_anyway_is_not_kept():
+def test_a_setting_that_asks_for_what_happens_anyway_is_kept():
     created = decide(image_of(), NewTopic("a", configs={"remote.storage.enable": "false"})).result["a"]
     assert isinstance(created, CreatedTopic)
-    assert created.configs == {}
+    assert created.configs == {"remote.storage.enable": "false"}
 
 
 def test_a_request_for_too_many_partitions_is_refused_whole():

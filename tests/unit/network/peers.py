@@ -13,12 +13,14 @@ from typing import Any, Generic, TypeVar, overload
 from ottla.network.config import NetworkConfig
 from ottla.network.connection import Connection, ResponseSlot
 from ottla.network.frame_reader import Framing
+from ottla.network.handshakes import TlsAcceptor
 from ottla.network.length_prefix import LengthPrefixReader
 from ottla.network.listener import Listener
 from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.network.request_memory import RequestMemory
 from ottla.network.together import Together
 from ottla.network.transport import SocketTransport, Transport
+from ottla.network.wire_protocol import WireProtocol
 from ottla.runtime.cork import Cork
 from ottla.runtime.timer import ManualTimer
 
@@ -153,7 +155,7 @@ class Collect(Echo):
 H_co = TypeVar("H_co", bound=Echo, covariant=True)
 
 
-class Door(Generic[H_co]):
+class OpenListener(Generic[H_co]):
     """A listener under test and the handlers it made."""
 
     def __init__(self, listener: Listener, timer: ManualTimer, handlers: Sequence[H_co]) -> None:
@@ -187,7 +189,8 @@ def opened(
     transport: Callable[[socket.socket], Transport] = SocketTransport.of,
     framing: Framing = LengthPrefixReader,
     together: Together | None = None,
-) -> AbstractAsyncContextManager[Door[Echo]]: ...
+    tls: TlsAcceptor | None = None,
+) -> AbstractAsyncContextManager[OpenListener[Echo]]: ...
 @overload
 def opened(
     handler: Callable[[Connection], H_co],
@@ -196,7 +199,8 @@ def opened(
     transport: Callable[[socket.socket], Transport] = SocketTransport.of,
     framing: Framing = LengthPrefixReader,
     together: Together | None = None,
-) -> AbstractAsyncContextManager[Door[H_co]]: ...
+    tls: TlsAcceptor | None = None,
+) -> AbstractAsyncContextManager[OpenListener[H_co]]: ...
 @asynccontextmanager
 async def opened(
     handler: Callable[[Connection], Any] = Echo,
@@ -205,7 +209,8 @@ async def opened(
     transport: Callable[[socket.socket], Transport] = SocketTransport.of,
     framing: Framing = LengthPrefixReader,
     together: Together | None = None,
-) -> AsyncIterator[Door[Any]]:
+    tls: TlsAcceptor | None = None,
+) -> AsyncIterator[OpenListener[Any]]:
     """A listener on a free port of loopback."""
     timer = ManualTimer()
     handlers: list[Any] = []
@@ -217,20 +222,19 @@ async def opened(
     listener = Listener(
         "127.0.0.1",
         0,
-        connect,
+        WireProtocol("test", connect, framing, together),
         config=config or NetworkConfig(),
         clock=timer.clock,
         timer=timer,
         cork=cork,
         transport=transport,
-        framing=framing,
-        together=together,
+        tls=tls,
     )
     await listener.start()
-    door = Door(listener, timer, handlers)
+    server = OpenListener(listener, timer, handlers)
     try:
-        yield door
+        yield server
     finally:
-        for peer in door.peers:
+        for peer in server.peers:
             peer.close()
         await listener.close()

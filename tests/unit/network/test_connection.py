@@ -22,28 +22,28 @@ from ottla.network.reactor import TURN_BYTES
 from ottla.network.receive_buffer import KIB, ReceiveBuffer
 from ottla.runtime.cork import NoCork
 from ottla.runtime.file_slice import FileSlice
-from tests.unit.network.peers import Collect, Door, Echo, Peer, framed, opened, turns, until
+from tests.unit.network.peers import Collect, Echo, OpenListener, Peer, framed, opened, turns, until
 
 MIB = 1024 * KIB
 
 
 async def test_pipelined_requests_are_answered_in_order():
-    async with opened() as door:
-        peer = await door.peer()
+    async with opened() as server:
+        peer = await server.peer()
         await peer.send(b"".join(framed(b"request %d" % number) for number in range(500)))
         assert [await peer.receive_frame() for _ in range(500)] == [b"request %d" % n for n in range(500)]
 
 
 async def test_answers_given_out_of_order_leave_in_the_order_of_the_requests():
-    async with opened(Collect) as door:
-        peer = await door.peer()
-        (handler,) = door.handlers
+    async with opened(Collect) as server:
+        peer = await server.peer()
+        (handler,) = server.handlers
         await peer.send(framed(b"a") + framed(b"b") + framed(b"c"))
         await until(lambda: len(handler.requests) == 3)
         handler.answer(2)
         handler.answer(1)
         await turns()
-        assert door.listener.metrics.bytes_out == 0
+        assert server.listener.metrics.bytes_out == 0
         handler.answer(0)
         assert [await peer.receive_frame() for _ in range(3)] == [b"a", b"b", b"c"]
 
@@ -52,7 +52,7 @@ class Gathering(NoCork):
     """Answers all requests of a run at its end, newest first; knows what the connection had sent by then."""
 
     def __init__(self) -> None:
-        self.door: Door | None = None
+        self.server: OpenListener | None = None
         self.runs: list[int] = []
         self._answered = 0
 
@@ -60,23 +60,23 @@ class Gathering(NoCork):
         """Nothing yet."""
 
     def uncork(self) -> None:
-        assert self.door is not None
-        for handler in self.door.handlers:
+        assert self.server is not None
+        for handler in self.server.handlers:
             waiting = range(self._answered, len(handler.requests))
             for number in reversed(waiting):
                 handler.answer(number)
             self._answered = len(handler.requests)
             self.runs.append(len(waiting))
 
-    def go(self) -> None:
+    def uncork_now(self) -> None:
         self.uncork()
 
 
 async def test_what_is_gathered_from_requests_that_came_together_is_done_once_and_answered_together():
     cork = Gathering()
-    async with opened(Collect, cork=cork) as door:
-        cork.door = door
-        peer = await door.peer()
+    async with opened(Collect, cork=cork) as server:
+        cork.server = server
+        peer = await server.peer()
         await peer.send(b"".join(framed(bytes([number])) for number in range(5)))
         assert [await peer.receive_frame() for _ in range(5)] == [bytes([number]) for number in range(5)]
         assert [count for count in cork.runs if count] == [5]
@@ -84,9 +84,9 @@ async def test_what_is_gathered_from_requests_that_came_together_is_done_once_an
 
 @pytest.mark.parametrize("order", list(permutations(range(4))))
 async def test_in_whatever_order_answers_are_given(order: tuple[int, ...]):
-    async with opened(Collect) as door:
-        peer = await door.peer()
-        (handler,) = door.handlers
+    async with opened(Collect) as server:
+        peer = await server.peer()
+        (handler,) = server.handlers
         await peer.send(b"".join(framed(bytes([number])) for number in range(4)))
         await until(lambda: len(handler.requests) == 4)
         for number in order:
@@ -103,15 +103,15 @@ async def test_a_request_without_response_leaves_no_gap():
             else:
                 slot.skip()
 
-    async with opened(Odd) as door:
-        peer = await door.peer()
+    async with opened(Odd) as server:
+        peer = await server.peer()
         await peer.send(b"".join(framed(bytes([number])) for number in range(6)))
         assert [await peer.receive_frame() for _ in range(3)] == [b"\1", b"\3", b"\5"]
 
 
 async def test_a_request_split_at_every_byte_boundary_is_served():
-    async with opened() as door:
-        peer = await door.peer()
+    async with opened() as server:
+        peer = await server.peer()
         for byte in framed(b"byte by byte"):
             await peer.send(bytes([byte]))
             await turns(3)
@@ -120,18 +120,18 @@ async def test_a_request_split_at_every_byte_boundary_is_served():
 
 async def test_a_request_of_megabytes_arrives_whole():
     payload = bytes(range(256)) * (40 * KIB)
-    async with opened() as door:
-        peer = await door.peer()
+    async with opened() as server:
+        peer = await server.peer()
         sending = asyncio.ensure_future(peer.send(framed(payload)))
         assert await peer.receive_frame() == payload
         await sending
-        assert door.memory.pool.in_use_bytes == 0
+        assert server.memory.pool.in_use_bytes == 0
 
 
 async def test_the_frame_is_writable_and_stays_while_it_is_retained():
-    async with opened(Collect) as door:
-        peer = await door.peer()
-        (handler,) = door.handlers
+    async with opened(Collect) as server:
+        peer = await server.peer()
+        (handler,) = server.handlers
         for number in range(30):
             await peer.send(framed(bytes([number]) * 2_000))
             await until(partial(lambda count: len(handler.requests) == count, number + 1))
@@ -141,29 +141,29 @@ async def test_the_frame_is_writable_and_stays_while_it_is_retained():
         assert (await peer.receive_frame())[:3] == b"abc"
         for number in range(1, 30):
             handler.answer(number)
-        assert door.memory.pool.in_use_bytes == 0
+        assert server.memory.pool.in_use_bytes == 0
 
 
 async def test_2000_connections_that_announce_100_mb_and_send_a_byte_cost_next_to_nothing():
     """Scaled to the file descriptors of a test: the memory of each does not depend on their number."""
-    async with opened() as door:
-        peers = [await door.peer() for _ in range(200)]
+    async with opened() as server:
+        peers = [await server.peer() for _ in range(200)]
         for peer in peers:
             await peer.send(struct.pack(">i", 100 * MIB) + b"x")
-        await until(lambda: door.listener.metrics.bytes_in == 5 * len(peers))
-        assert door.memory.pool.in_use_bytes == 0
-        assert door.memory.pool.free_bytes <= TURN_BYTES
+        await until(lambda: server.listener.metrics.bytes_in == 5 * len(peers))
+        assert server.memory.pool.in_use_bytes == 0
+        assert server.memory.pool.free_bytes <= TURN_BYTES
         for peer in peers:
             peer.close()
 
 
 async def test_idle_connections_hold_no_buffer():
-    async with opened() as door:
-        peers = [await door.peer() for _ in range(50)]
+    async with opened() as server:
+        peers = [await server.peer() for _ in range(50)]
         for peer in peers:
             await peer.send(framed(b"hello"))
             assert await peer.receive_frame() == b"hello"
-        assert door.memory.pool.in_use_bytes == 0
+        assert server.memory.pool.in_use_bytes == 0
         for peer in peers:
             peer.close()
 
@@ -180,8 +180,8 @@ async def test_idle_connections_hold_no_buffer():
 async def test_a_peer_of_another_protocol_is_closed_with_one_line_that_says_so(
     first_bytes: bytes, said: str, caplog: pytest.LogCaptureFixture
 ):
-    async with opened() as door:
-        peer = await door.peer()
+    async with opened() as server:
+        peer = await server.peer()
         await peer.send(first_bytes)
         assert await peer.receive_end() == b""
         host, port = peer.sock.getsockname()
@@ -191,23 +191,23 @@ async def test_a_peer_of_another_protocol_is_closed_with_one_line_that_says_so(
 
 
 async def test_a_hundred_bad_peers_do_not_flood_the_log(caplog: pytest.LogCaptureFixture):
-    async with opened() as door:
+    async with opened() as server:
         for _ in range(100):
-            peer = await door.peer()
+            peer = await server.peer()
             await peer.send(b"\xff\xff\xff\xff")
             await peer.receive_end()
             peer.close()
         assert len(caplog.messages) <= 10
-        door.timer.advance(60_000)
-        peer = await door.peer()
+        server.timer.advance(60_000)
+        peer = await server.peer()
         await peer.send(b"\xff\xff\xff\xff")
         await peer.receive_end()
         assert any("90 more such lines" in message for message in caplog.messages)
 
 
 async def test_requests_before_a_broken_one_are_answered(caplog: pytest.LogCaptureFixture):
-    async with opened() as door:
-        peer = await door.peer()
+    async with opened() as server:
+        peer = await server.peer()
         await peer.send(framed(b"good") + b"\xff\xff\xff\xff")
         assert await peer.receive_end() == framed(b"good")
 
@@ -221,24 +221,24 @@ async def test_an_invalid_request_closes_with_one_line_and_a_crash_with_its_trac
                 raise InvalidInputError("there is no API 9999")
             raise RuntimeError("our own fault")
 
-    async with opened(Strict) as door:
+    async with opened(Strict) as server:
         for payload, said in ((b"invalid", "there is no API 9999"), (b"crash", "our own fault")):
             caplog.clear()
-            peer = await door.peer()
+            peer = await server.peer()
             await peer.send(framed(payload))
             assert await peer.receive_end() == b""
             assert said in caplog.text
             assert ("Traceback" in caplog.text) == (payload == b"crash")
-        assert [handler.closed for handler in door.handlers] == [1, 1]
+        assert [handler.closed for handler in server.handlers] == [1, 1]
 
 
 # Back-pressure.
 
 
 async def test_no_more_requests_are_read_than_may_be_unanswered_and_all_are_served_in_the_end():
-    async with opened(Collect, NetworkConfig(in_flight_requests_max=10)) as door:
-        peer = await door.peer()
-        (handler,) = door.handlers
+    async with opened(Collect, NetworkConfig(in_flight_requests_max=10)) as server:
+        peer = await server.peer()
+        (handler,) = server.handlers
         await peer.send(b"".join(framed(b"%d" % number) for number in range(1_000)))
         await until(lambda: len(handler.requests) == 10)
         await turns()
@@ -251,7 +251,7 @@ async def test_no_more_requests_are_read_than_may_be_unanswered_and_all_are_serv
             handler.answer(answered)
             answered += 1
         assert await received == b"".join(framed(b"%d" % number) for number in range(1_000))
-        assert door.memory.pool.in_use_bytes == 0
+        assert server.memory.pool.in_use_bytes == 0
 
 
 async def test_a_peer_that_never_reads_costs_a_bounded_amount_of_memory():
@@ -260,24 +260,24 @@ async def test_a_peer_that_never_reads_costs_a_bounded_amount_of_memory():
             slot.send((framed(bytes(50_000)),))
 
     config = NetworkConfig(out_bytes_max=200_000, socket_send_buffer_bytes=64 * KIB)
-    async with opened(Amplifying, config) as door:
-        peer = await door.peer(receive_buffer_bytes=16 * KIB)
+    async with opened(Amplifying, config) as server:
+        peer = await server.peer(receive_buffer_bytes=16 * KIB)
         requests = framed(b"12345678") * 20_000
         sending = asyncio.ensure_future(peer.send(requests))
-        (connection,) = door.listener.connections
+        (connection,) = server.listener.connections
         await until(lambda: connection.state is State.PAUSED)
         await turns(200)
         assert connection.state is State.PAUSED
         assert connection.pending_bytes <= 200_000 + 50_004
-        assert door.listener.metrics.out_bytes == connection.pending_bytes
-        served = door.listener.metrics.requests
+        assert server.listener.metrics.out_bytes == connection.pending_bytes
+        served = server.listener.metrics.requests
         await peer.receive(50_004 * served)
-        await until(lambda: door.listener.metrics.requests > served)
+        await until(lambda: server.listener.metrics.requests > served)
         sending.cancel()
         peer.close()
-        await until(lambda: not door.listener.connections)
-        assert door.listener.metrics.out_bytes == 0
-        assert door.memory.pool.in_use_bytes == 0
+        await until(lambda: not server.listener.connections)
+        assert server.listener.metrics.out_bytes == 0
+        assert server.memory.pool.in_use_bytes == 0
 
 
 async def test_many_peers_that_never_read_get_less_each():
@@ -286,12 +286,12 @@ async def test_many_peers_that_never_read_get_less_each():
             slot.send((framed(bytes(10_000)),))
 
     config = NetworkConfig(out_bytes_max=160_000, out_bytes_total_max=500_000, socket_send_buffer_bytes=16 * KIB)
-    async with opened(Amplifying, config) as door:
-        peers = [await door.peer(receive_buffer_bytes=8 * KIB) for _ in range(30)]
+    async with opened(Amplifying, config) as server:
+        peers = [await server.peer(receive_buffer_bytes=8 * KIB) for _ in range(30)]
         for peer in peers:
             await peer.send(framed(b"12345678") * 1_000)
-        await until(lambda: all(connection.state is not State.OPEN for connection in door.listener.connections))
-        assert door.listener.metrics.out_bytes <= 500_000 + 170_000 + 30 * 20_008
+        await until(lambda: all(connection.state is not State.OPEN for connection in server.listener.connections))
+        assert server.listener.metrics.out_bytes <= 500_000 + 170_000 + 30 * 20_008
         for peer in peers:
             peer.close()
 
@@ -303,31 +303,31 @@ async def test_answers_behind_an_open_request_count_as_memory_and_stop_the_readi
             if len(self.requests) > 1:
                 self.answer(len(self.requests) - 1, bytes(50_000))
 
-    async with opened(FirstIsOpen, NetworkConfig(out_bytes_max=200_000)) as door:
-        peer = await door.peer()
+    async with opened(FirstIsOpen, NetworkConfig(out_bytes_max=200_000)) as server:
+        peer = await server.peer()
         await peer.send(framed(b"12345678") * 100)
-        (connection,) = door.listener.connections
+        (connection,) = server.listener.connections
         await until(lambda: connection.state is State.PAUSED)
         assert 200_000 < connection.pending_bytes <= 200_000 + 50_004
-        assert door.listener.metrics.out_bytes == connection.pending_bytes
-        (handler,) = door.handlers
+        assert server.listener.metrics.out_bytes == connection.pending_bytes
+        (handler,) = server.handlers
         handler.answer(0)
         assert await peer.receive_frame() == b"12345678"
         for _ in range(99):
             assert await peer.receive_frame() == bytes(50_000)
-        assert (connection.pending_bytes, door.listener.metrics.out_bytes) == (0, 0)
+        assert (connection.pending_bytes, server.listener.metrics.out_bytes) == (0, 0)
 
 
 async def test_a_connection_that_goes_with_answers_behind_an_open_request_leaves_no_count():
-    async with opened(Collect) as door:
-        peer = await door.peer()
-        (handler,) = door.handlers
+    async with opened(Collect) as server:
+        peer = await server.peer()
+        (handler,) = server.handlers
         await peer.send(framed(b"a") + framed(b"b"))
         await until(lambda: len(handler.requests) == 2)
         handler.answer(1, bytes(10_000))
-        assert door.listener.metrics.out_bytes == 10_004
+        assert server.listener.metrics.out_bytes == 10_004
         handler.connection.close()
-        assert door.listener.metrics.out_bytes == 0
+        assert server.listener.metrics.out_bytes == 0
 
 
 async def test_those_who_never_read_make_room_when_all_together_hold_too_much(caplog: pytest.LogCaptureFixture):
@@ -336,21 +336,21 @@ async def test_those_who_never_read_make_room_when_all_together_hold_too_much(ca
             slot.send((framed(bytes(1_000_000)),))
 
     config = NetworkConfig(out_bytes_max=16_000, out_bytes_total_max=5 * MIB, socket_send_buffer_bytes=16 * KIB)
-    async with opened(Large, config) as door:
+    async with opened(Large, config) as server:
         most = 0
         deaf = []
         for _ in range(40):
-            door.timer.advance(10)
-            deaf.append(await door.peer(receive_buffer_bytes=8 * KIB))
-            requests = door.listener.metrics.requests
+            server.timer.advance(10)
+            deaf.append(await server.peer(receive_buffer_bytes=8 * KIB))
+            requests = server.listener.metrics.requests
             await deaf[-1].send(framed(b"all of it"))
-            await until(lambda: door.listener.metrics.requests > requests)  # noqa: B023
-            most = max(most, door.listener.metrics.out_bytes)
+            await until(lambda: server.listener.metrics.requests > requests)  # noqa: B023
+            most = max(most, server.listener.metrics.out_bytes)
         assert config.out_bytes_total_max < most <= config.out_bytes_hard_max + 1_000_004
-        left = [connection.peer for connection in door.listener.connections]
+        left = [connection.peer for connection in server.listener.connections]
         assert 5 <= len(left) <= 11
         assert {peer.port for peer in left} == {peer.sock.getsockname()[1] for peer in deaf[-len(left) :]}
-        reader = await door.peer()
+        reader = await server.peer()
         await reader.send(framed(b"all of it"))
         assert len(await reader.receive_frame()) == 1_000_000
     assert "has not taken" in caplog.text
@@ -365,8 +365,8 @@ async def test_one_fast_producer_does_not_keep_the_others_waiting():
             order.append(len(frame))
             slot.skip()
 
-    async with opened(Recording) as door:
-        fast, slow = await door.peer(), await door.peer()
+    async with opened(Recording) as server:
+        fast, slow = await server.peer(), await server.peer()
         flood = asyncio.ensure_future(fast.send(framed(bytes(100 * KIB)) * 400))
         await until(lambda: len(order) > 20)
         await slow.send(framed(b"slow"))
@@ -412,13 +412,13 @@ async def test_slices_of_files_arrive_between_the_other_parts(slices: tuple[tupl
     with (tmp_path / "log").open("rb") as file:
         handler = type("Handler", (Files,), {"fd": file.fileno(), "slices": slices})
         # Small socket buffers, so that each call sends only a part.
-        async with opened(handler, NetworkConfig(socket_send_buffer_bytes=32 * KIB)) as door:
-            peer = await door.peer(receive_buffer_bytes=32 * KIB)
+        async with opened(handler, NetworkConfig(socket_send_buffer_bytes=32 * KIB)) as server:
+            peer = await server.peer(receive_buffer_bytes=32 * KIB)
             await peer.send(framed(b"1") + framed(b"2"))
             expected = b"head" + b"".join(content[p : p + s] for p, s in slices) + b"tail"
             assert await peer.receive_frame() == expected
             assert await peer.receive_frame() == expected
-            (connection,) = door.listener.connections
+            (connection,) = server.listener.connections
             assert connection.pending_bytes == 0
 
 
@@ -461,8 +461,8 @@ async def test_a_slice_that_is_not_in_the_page_cache_is_read_in_a_thread(
     pages = ColdPages(monkeypatch)
     with (tmp_path / "log").open("rb") as file:
         handler = type("Handler", (Files,), {"fd": file.fileno(), "slices": slices})
-        async with opened(handler) as door:
-            peer = await door.peer()
+        async with opened(handler) as server:
+            peer = await server.peer()
             await peer.send(framed(b"1") + framed(b"2"))
             for _ in range(2):
                 assert await peer.receive_frame() == b"head" + b"".join(content[p : p + s] for p, s in slices) + b"tail"
@@ -486,12 +486,12 @@ async def test_a_connection_may_close_while_its_file_is_being_read_ahead(
     monkeypatch.setattr("ottla.network.listener.read_into_page_cache", read_slowly)
     with (tmp_path / "log").open("rb") as file:
         handler = type("Handler", (Files,), {"fd": file.fileno(), "slices": ((0, MIB),)})
-        async with opened(handler) as door:
-            peer = await door.peer()
+        async with opened(handler) as server:
+            peer = await server.peer()
             await peer.send(framed(b"1"))
             await until(begun.is_set)
             peer.reset()
-            await until(lambda: not door.listener.connections)
+            await until(lambda: not server.listener.connections)
             go_on.set()
             await until(lambda: pages.read_ahead)
             await turns()
@@ -504,8 +504,8 @@ async def test_a_file_that_ends_too_early_closes_the_connection_and_says_so(
     (tmp_path / "log").write_bytes(b"short")
     with (tmp_path / "log").open("rb") as file:
         handler = type("Handler", (Files,), {"fd": file.fileno(), "slices": ((0, size),)})
-        async with opened(handler) as door:
-            peer = await door.peer()
+        async with opened(handler) as server:
+            peer = await server.peer()
             await peer.send(framed(b"1"))
             assert len(await peer.receive_end()) < size
             assert "ends before position 5" in caplog.text
@@ -530,13 +530,13 @@ async def test_the_owner_of_a_slice_is_let_go_when_it_is_sent_and_when_the_conne
                 size = 4 if frame == b"sent" else 4 * MIB
                 slot.send((FileSlice(file.fileno(), 0, size, Segment(bytes(frame).decode())),))
 
-        async with opened(Owning, NetworkConfig(socket_send_buffer_bytes=32 * KIB)) as door:
-            peer = await door.peer(receive_buffer_bytes=16 * KIB)
+        async with opened(Owning, NetworkConfig(socket_send_buffer_bytes=32 * KIB)) as server:
+            peer = await server.peer(receive_buffer_bytes=16 * KIB)
             await peer.send(framed(b"sent"))
             await peer.receive(4)
             await until(lambda: gc.collect() >= 0 and released == ["sent"])
             await peer.send(framed(b"unsent"))
-            await until(lambda: door.listener.metrics.bytes_out > 4)
+            await until(lambda: server.listener.metrics.bytes_out > 4)
             peer.close()
             await until(lambda: gc.collect() >= 0 and released == ["sent", "unsent"])
 
@@ -551,15 +551,15 @@ async def test_responses_of_a_peer_that_hung_up_are_free_at_once_and_not_when_ga
             slot.send((Response(framed(bytes(MIB))),))
 
     freed: list[int] = []
-    async with opened(Large, NetworkConfig(out_bytes_max=64 * KIB, socket_send_buffer_bytes=16 * KIB)) as door:
-        peer = await door.peer(receive_buffer_bytes=8 * KIB)
+    async with opened(Large, NetworkConfig(out_bytes_max=64 * KIB, socket_send_buffer_bytes=16 * KIB)) as server:
+        peer = await server.peer(receive_buffer_bytes=8 * KIB)
         await peer.send(framed(b"all of it") * 3)
-        (connection,) = door.listener.connections
-        await until(lambda: door.listener.metrics.requests == 1 and connection.state is State.PAUSED)
+        (connection,) = server.listener.connections
+        await until(lambda: server.listener.metrics.requests == 1 and connection.state is State.PAUSED)
         gc.disable()
         try:
             peer.reset()
-            await until(lambda: not door.listener.connections)
+            await until(lambda: not server.listener.connections)
             assert freed == [MIB + 4]
         finally:
             gc.enable()
@@ -569,18 +569,18 @@ async def test_responses_of_a_peer_that_hung_up_are_free_at_once_and_not_when_ga
 
 
 async def test_answers_after_the_peer_has_gone_are_ignored_and_buffers_come_back():
-    async with opened(Collect) as door:
-        peer = await door.peer()
-        (handler,) = door.handlers
+    async with opened(Collect) as server:
+        peer = await server.peer()
+        (handler,) = server.handlers
         await peer.send(framed(b"a") + framed(b"b"))
         await until(lambda: len(handler.requests) == 2)
         peer.reset()
-        await until(lambda: not door.listener.connections)
+        await until(lambda: not server.listener.connections)
         assert handler.closed == 1
         assert handler.payloads == [b"a", b"b"], "retained bytes outlive the connection"
         handler.answer(1)
         handler.answer(0)
-        assert door.memory.pool.in_use_bytes == 0
+        assert server.memory.pool.in_use_bytes == 0
         await turns()
 
 
@@ -590,30 +590,30 @@ async def test_a_handler_may_close_its_connection_from_within_a_request():
             self.connection.close("as the handler wished")
             slot.send((framed(b"too late"),))
 
-    async with opened(Closing) as door:
-        peer = await door.peer()
+    async with opened(Closing) as server:
+        peer = await server.peer()
         await peer.send(framed(b"a") + framed(b"b"))
         assert await peer.receive_end() == b""
-        (handler,) = door.handlers
+        (handler,) = server.handlers
         assert handler.closed == 1
-        assert door.listener.metrics.requests == 1
+        assert server.listener.metrics.requests == 1
 
 
 async def test_closing_twice_tells_the_handler_once():
-    async with opened() as door:
-        await door.peer()
-        (connection,) = door.listener.connections
+    async with opened() as server:
+        await server.peer()
+        (connection,) = server.listener.connections
         connection.close()
         connection.close()
-        assert door.handlers[0].closed == 1
-        assert door.listener.metrics.connections_open == 0
+        assert server.handlers[0].closed == 1
+        assert server.listener.metrics.connections_open == 0
 
 
 async def test_a_request_is_answered_once():
-    async with opened(Collect) as door:
-        peer = await door.peer()
+    async with opened(Collect) as server:
+        peer = await server.peer()
         await peer.send(framed(b"a"))
-        (handler,) = door.handlers
+        (handler,) = server.handlers
         await until(lambda: handler.requests)
         handler.answer(0)
         with pytest.raises(AssertionError, match="once"):
@@ -621,24 +621,24 @@ async def test_a_request_is_answered_once():
 
 
 async def test_a_reset_by_the_peer_is_no_news(caplog: pytest.LogCaptureFixture):
-    async with opened(Collect) as door:
-        peer = await door.peer()
+    async with opened(Collect) as server:
+        peer = await server.peer()
         await peer.send(framed(b"a"))
-        await until(lambda: door.handlers[0].requests)
+        await until(lambda: server.handlers[0].requests)
         peer.reset()
-        await until(lambda: not door.listener.connections)
+        await until(lambda: not server.listener.connections)
         assert caplog.text == ""
 
 
 async def test_an_answer_to_a_peer_that_was_reset_just_before_is_no_news_either(caplog: pytest.LogCaptureFixture):
-    async with opened(Collect) as door:
-        peer = await door.peer()
+    async with opened(Collect) as server:
+        peer = await server.peer()
         await peer.send(framed(b"a"))
-        await until(lambda: door.handlers[0].requests)
+        await until(lambda: server.handlers[0].requests)
         peer.reset()
-        door.handlers[0].answer(0)
-        await until(lambda: not door.listener.connections)
-        assert (caplog.text, door.handlers[0].closed, door.listener.metrics.out_bytes) == ("", 1, 0)
+        server.handlers[0].answer(0)
+        await until(lambda: not server.listener.connections)
+        assert (caplog.text, server.handlers[0].closed, server.listener.metrics.out_bytes) == ("", 1, 0)
 
 
 async def without_reset(peer: Peer) -> bytes:
@@ -651,12 +651,12 @@ async def without_reset(peer: Peer) -> bytes:
 
 
 async def test_a_connection_that_drains_ends_in_order_whatever_is_still_on_its_way_to_it():
-    async with opened(Collect, NetworkConfig(in_flight_requests_max=2)) as door:
-        peer = await door.peer()
-        (handler,) = door.handlers
+    async with opened(Collect, NetworkConfig(in_flight_requests_max=2)) as server:
+        peer = await server.peer()
+        (handler,) = server.handlers
         sending = asyncio.ensure_future(peer.send(framed(bytes(1_000)) * 300))
         await until(lambda: len(handler.requests) == 2 and sending.done())
-        closing = asyncio.ensure_future(door.listener.close(drain_ms=1_000))
+        closing = asyncio.ensure_future(server.listener.close(drain_ms=1_000))
         await turns()
         handler.answer(0, b"first")
         handler.answer(1, b"second")
@@ -671,8 +671,8 @@ async def test_a_request_that_fails_ends_the_connection_in_order_behind_the_answ
                 raise InvalidInputError("bad")
             super().on_frame(frame, buffer, slot)
 
-    async with opened(Failing) as door:
-        peer = await door.peer()
+    async with opened(Failing) as server:
+        peer = await server.peer()
         await peer.send(framed(b"good") + framed(b"bad") + framed(bytes(1_000)) * 300)
         assert await without_reset(peer) == framed(b"good")
 
@@ -689,28 +689,28 @@ class FailsOnBad(Collect):
 async def test_a_request_that_fails_ends_the_connection_behind_the_answers_before_it_that_are_not_there_yet(
     caplog: pytest.LogCaptureFixture,
 ):
-    async with opened(FailsOnBad) as door:
-        peer = await door.peer()
-        (handler,) = door.handlers
+    async with opened(FailsOnBad) as server:
+        peer = await server.peer()
+        (handler,) = server.handlers
         await peer.send(framed(b"a") + framed(b"b") + framed(b"bad") + framed(b"never looked at"))
         await until(lambda: handler.ended)
-        (connection,) = door.listener.connections
+        (connection,) = server.listener.connections
         assert connection.state is State.DRAINING
         handler.answer(1)
         handler.answer(0)
         assert await without_reset(peer) == framed(b"a") + framed(b"b")
         assert (handler.payloads, handler.closed, handler.ended) == ([b"a", b"b"], 1, 1)
         assert caplog.text.count("so bad") == 1
-        assert door.memory.pool.in_use_bytes == 0
+        assert server.memory.pool.in_use_bytes == 0
 
 
 async def test_what_comes_behind_a_request_that_fails_later_is_answered_by_nothing():
-    async with opened(Collect) as door:
-        peer = await door.peer()
-        (handler,) = door.handlers
+    async with opened(Collect) as server:
+        peer = await server.peer()
+        (handler,) = server.handlers
         await peer.send(b"".join(framed(name) for name in (b"a", b"b", b"c", b"d")))
         await until(lambda: len(handler.requests) == 4)
-        (connection,) = door.listener.connections
+        (connection,) = server.listener.connections
         handler.answer(3, bytes(1_000))
         connection.fail("it was b's fault", handler.requests[1][2])
         assert [slot.is_void for _, _, slot in handler.requests] == [False, True, True, True]
@@ -724,12 +724,12 @@ async def test_what_comes_behind_a_request_that_fails_later_is_answered_by_nothi
 
 
 async def test_the_earliest_request_that_fails_is_the_end():
-    async with opened(Collect) as door:
-        peer = await door.peer()
-        (handler,) = door.handlers
+    async with opened(Collect) as server:
+        peer = await server.peer()
+        (handler,) = server.handlers
         await peer.send(b"".join(framed(name) for name in (b"a", b"b", b"c", b"d")))
         await until(lambda: len(handler.requests) == 4)
-        (connection,) = door.listener.connections
+        (connection,) = server.listener.connections
         connection.fail("c", handler.requests[2][2])
         connection.fail("d", handler.requests[3][2])
         connection.fail("b", handler.requests[1][2])
@@ -738,31 +738,31 @@ async def test_the_earliest_request_that_fails_is_the_end():
 
 
 async def test_half_a_request_behind_one_that_failed_gives_its_memory_back():
-    async with opened(Collect) as door:
-        peer = await door.peer()
-        (handler,) = door.handlers
+    async with opened(Collect) as server:
+        peer = await server.peer()
+        (handler,) = server.handlers
         await peer.send(framed(b"a") + framed(bytes(3 * MIB))[: 2 * MIB])
-        await until(lambda: door.listener.metrics.bytes_in > 2 * MIB)
-        (connection,) = door.listener.connections
+        await until(lambda: server.listener.metrics.bytes_in > 2 * MIB)
+        (connection,) = server.listener.connections
         connection.fail("a", handler.requests[0][2])
         handler.answer(0)
         assert await peer.receive_end() == b""
-        assert door.memory.pool.in_use_bytes == 0
+        assert server.memory.pool.in_use_bytes == 0
 
 
 async def test_an_answer_before_one_that_failed_is_not_awaited_for_ever(caplog: pytest.LogCaptureFixture):
-    async with opened(FailsOnBad, NetworkConfig(connections_max_idle_ms=1_000)) as door:
-        peer = await door.peer()
-        (handler,) = door.handlers
+    async with opened(FailsOnBad, NetworkConfig(connections_max_idle_ms=1_000)) as server:
+        peer = await server.peer()
+        (handler,) = server.handlers
         await peer.send(framed(b"a"))
         await until(lambda: handler.requests)
-        door.timer.advance(10_000)
+        server.timer.advance(10_000)
         await peer.send(framed(b"bad"))
         await until(lambda: handler.ended)
-        (connection,) = door.listener.connections
-        door.timer.advance(999)
+        (connection,) = server.listener.connections
+        server.timer.advance(999)
         assert not connection.is_closed
-        door.timer.advance(1_000)
+        server.timer.advance(1_000)
         assert connection.is_closed
         assert "so bad" in caplog.text
 
@@ -771,46 +771,46 @@ async def test_an_answer_before_one_that_failed_is_not_awaited_for_ever(caplog: 
 
 
 async def test_an_idle_connection_is_closed_after_its_time_and_an_active_one_is_not():
-    async with opened(config=NetworkConfig(connections_max_idle_ms=1_000)) as door:
-        idle, active = await door.peer(), await door.peer()
+    async with opened(config=NetworkConfig(connections_max_idle_ms=1_000)) as server:
+        idle, active = await server.peer(), await server.peer()
         for _ in range(5):
-            door.timer.advance(300)
+            server.timer.advance(300)
             await active.send(framed(b"x"))
             await active.receive_frame()
-        assert len(door.listener.connections) == 1
+        assert len(server.listener.connections) == 1
         assert await idle.receive_end() == b""
-        door.timer.advance(999)
-        assert len(door.listener.connections) == 1
-        door.timer.advance(1)
-        assert len(door.listener.connections) == 0
+        server.timer.advance(999)
+        assert len(server.listener.connections) == 1
+        server.timer.advance(1)
+        assert len(server.listener.connections) == 0
 
 
 async def test_a_connection_whose_request_is_being_handled_is_not_idle():
-    async with opened(Collect, NetworkConfig(connections_max_idle_ms=1_000)) as door:
-        peer = await door.peer()
+    async with opened(Collect, NetworkConfig(connections_max_idle_ms=1_000)) as server:
+        peer = await server.peer()
         await peer.send(framed(b"long poll"))
-        (handler,) = door.handlers
+        (handler,) = server.handlers
         await until(lambda: handler.requests)
-        door.timer.advance(10_000)
+        server.timer.advance(10_000)
         handler.answer(0)
         assert await peer.receive_frame() == b"long poll"
-        door.timer.advance(2_000)
+        server.timer.advance(2_000)
         assert await peer.receive_end() == b""
 
 
 async def test_the_idle_time_begins_with_the_last_answer_and_not_with_its_request():
-    async with opened(Collect, NetworkConfig(connections_max_idle_ms=1_000)) as door:
-        peer = await door.peer()
+    async with opened(Collect, NetworkConfig(connections_max_idle_ms=1_000)) as server:
+        peer = await server.peer()
         await peer.send(framed(b"x"))
-        (handler,) = door.handlers
+        (handler,) = server.handlers
         await until(lambda: handler.requests)
-        door.timer.advance(900)
+        server.timer.advance(900)
         handler.answer(0)
         assert await peer.receive_frame() == b"x"
-        door.timer.advance(999)
-        assert len(door.listener.connections) == 1
-        door.timer.advance(1)
-        assert len(door.listener.connections) == 0
+        server.timer.advance(999)
+        assert len(server.listener.connections) == 1
+        server.timer.advance(1)
+        assert len(server.listener.connections) == 0
 
 
 async def test_a_peer_that_reads_nothing_is_closed_after_the_idle_time(caplog: pytest.LogCaptureFixture):
@@ -819,25 +819,25 @@ async def test_a_peer_that_reads_nothing_is_closed_after_the_idle_time(caplog: p
             slot.send((framed(bytes(8 * MIB)),))
 
     config = NetworkConfig(connections_max_idle_ms=1_000, socket_send_buffer_bytes=32 * KIB, out_bytes_max=1024 * MIB)
-    async with opened(Large, config) as door:
-        peer = await door.peer(receive_buffer_bytes=16 * KIB)
+    async with opened(Large, config) as server:
+        peer = await server.peer(receive_buffer_bytes=16 * KIB)
         await peer.send(framed(b"give me much"))
-        (connection,) = door.listener.connections
+        (connection,) = server.listener.connections
         await until(lambda: connection.pending_bytes)
         for number in range(3):
             await peer.send(framed(b"and more"))
-            await until(partial(lambda requests: door.listener.metrics.requests == requests, number + 2))
-            door.timer.advance(333)
+            await until(partial(lambda requests: server.listener.metrics.requests == requests, number + 2))
+            server.timer.advance(333)
         assert not connection.is_closed
-        door.timer.advance(1)
+        server.timer.advance(1)
         assert connection.is_closed
         assert "did not read its responses" in caplog.text
 
 
 async def test_the_idle_time_can_be_switched_off():
-    async with opened(config=NetworkConfig(connections_max_idle_ms=-1)) as door:
-        peer = await door.peer()
-        door.timer.advance(10**9)
+    async with opened(config=NetworkConfig(connections_max_idle_ms=-1)) as server:
+        peer = await server.peer()
+        server.timer.advance(10**9)
         await peer.send(framed(b"still here"))
         assert await peer.receive_frame() == b"still here"
 
@@ -846,9 +846,9 @@ async def test_the_idle_time_can_be_switched_off():
 
 
 async def test_a_connection_knows_both_ends_and_its_listener():
-    async with opened() as door:
-        peer = await door.peer()
-        (connection,) = door.listener.connections
+    async with opened() as server:
+        peer = await server.peer()
+        (connection,) = server.listener.connections
         assert tuple(connection.peer) == peer.sock.getsockname()
         assert tuple(connection.local) == peer.sock.getpeername()
         assert connection.listener_name == "PLAINTEXT"
@@ -856,9 +856,9 @@ async def test_a_connection_knows_both_ends_and_its_listener():
 
 
 async def test_small_responses_do_not_wait_for_the_peers_acknowledgement():
-    async with opened() as door:
-        await door.peer()
-        (connection,) = door.listener.connections
+    async with opened() as server:
+        await server.peer()
+        (connection,) = server.listener.connections
         assert isinstance(connection._transport, socket.socket)
         assert connection._transport.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
@@ -867,17 +867,19 @@ async def test_responses_of_one_turn_leave_with_one_call(monkeypatch: pytest.Mon
     calls: list[str] = []
     from ottla.network.output_queue import OutputQueue
 
-    for name in ("_send_only", "_send_gathered", "sent"):
+    for name in ("_send_last", "send_only", "_send_gathered", "sent"):
         real = getattr(OutputQueue, name)
 
         def counted(self: OutputQueue, *arguments: Any, name: str = name, real: Any = real) -> Any:
-            calls.append(name)
-            return real(self, *arguments)
+            result = real(self, *arguments)
+            if name != "send_only" or result:
+                calls.append(name)
+            return result
 
         monkeypatch.setattr(OutputQueue, name, counted)
-    async with opened(Collect) as door:
-        peer = await door.peer()
-        (handler,) = door.handlers
+    async with opened(Collect) as server:
+        peer = await server.peer()
+        (handler,) = server.handlers
         await peer.send(b"".join(framed(b"%d" % number) for number in range(100)))
         await until(lambda: len(handler.requests) == 100)
         for number in range(100):
@@ -887,10 +889,10 @@ async def test_responses_of_one_turn_leave_with_one_call(monkeypatch: pytest.Mon
 
 
 async def test_metrics_count_bytes_and_requests():
-    async with opened() as door:
-        peer: Peer = await door.peer()
+    async with opened() as server:
+        peer: Peer = await server.peer()
         await peer.send(framed(b"12345") * 3)
         await peer.receive(27)
-        metrics = door.listener.metrics
+        metrics = server.listener.metrics
         assert (metrics.bytes_in, metrics.bytes_out, metrics.requests) == (27, 27, 3)
         assert (metrics.connections_open, metrics.connections_accepted) == (1, 1)

@@ -20,9 +20,9 @@ from ottla.network.frame_reader import MIXED_MAX
 from ottla.network.receive_buffer import KIB, ReceiveBuffer
 from ottla.network.response_queue import Part
 from ottla.network.response_slots import ResponseSlots
-from ottla.network.together import Arrival
+from ottla.network.together import Arrival, Requester
 from ottla.runtime.file_slice import FileSlice
-from tests.unit.network.peers import Door, Echo, framed, opened, turns, until
+from tests.unit.network.peers import Echo, OpenListener, framed, opened, turns, until
 
 MIB = 1024 * KIB
 SOCKETS = ("reactor",)  # uvloop leaves some resets unsaid
@@ -137,7 +137,15 @@ class WilfulTogether:
         self._keep([connection for connection, *_ in taken], answers, buffer)
         return left
 
-    def take_leading(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
+    def take_of_one(
+        self, connection: Requester, buffer: ReceiveBuffer, begin: int, end: int, count_max: int, *, is_whole: bool
+    ) -> int:
+        if is_whole:
+            # All that is whole, or what a look at them leaves of that.
+            ends = self._ends(connection, buffer, begin, end, count_max)
+            if ends is None:
+                return begin
+            count_max = len(ends)
         answers: list[bytes] = []
         while len(answers) < count_max and self.rng.random() < 0.8 and has_answer(handler_of(connection).count):
             next_begin = frame_end(buffer, begin, end)
@@ -148,13 +156,8 @@ class WilfulTogether:
         self._keep([connection] * len(answers), answers, buffer)
         return begin
 
-    def take_whole(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
-        """All that is whole, or what a look at them leaves of that."""
-        ends = self._ends(connection, buffer, begin, end, count_max)
-        return begin if ends is None else self.take_leading(connection, buffer, begin, end, len(ends))
-
     def take_at_once(
-        self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int
+        self, connection: Requester, buffer: ReceiveBuffer, begin: int, end: int, count_max: int
     ) -> tuple[int, bytes] | None:
         ends = self._ends(connection, buffer, begin, end, count_max)
         if ends is None or self.rng.random() < 0.5:
@@ -165,7 +168,7 @@ class WilfulTogether:
         return len(answers), b"".join(answers)
 
     def _ends(
-        self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int
+        self, connection: Requester, buffer: ReceiveBuffer, begin: int, end: int, count_max: int
     ) -> list[int] | None:
         """Where the requests end that all of it is, each with an answer; None if it is not."""
         ends: list[int] = []
@@ -179,7 +182,7 @@ class WilfulTogether:
         has_answers = all(has_answer(count + index) for index in range(len(ends)))
         return ends if len(ends) <= count_max and has_answers else None
 
-    def _asked(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int) -> bytes:
+    def _asked(self, connection: Requester, buffer: ReceiveBuffer, begin: int, end: int) -> bytes:
         handler = handler_of(connection)
         peer, number = NAME.unpack_from(buffer.view, begin + 4)
         assert handler.peer in (None, peer), "a request of another peer"
@@ -188,7 +191,7 @@ class WilfulTogether:
         handler.peer, handler.count = peer, number + 1
         return b"".join(bytes(part) for part in answer(peer, number))  # type: ignore[arg-type]
 
-    def _keep(self, connections: list[Connection], answers: list[bytes], buffer: ReceiveBuffer) -> None:
+    def _keep(self, connections: list[Requester], answers: list[bytes], buffer: ReceiveBuffer) -> None:
         if not answers:
             return
         self.taken_count += len(answers)
@@ -214,7 +217,7 @@ class WilfulTogether:
             buffer.release()
 
 
-def handler_of(connection: Connection) -> Wilful:
+def handler_of(connection: Requester) -> Wilful:
     assert isinstance(connection.handler, Wilful)
     return connection.handler
 
@@ -230,7 +233,7 @@ def frame_end(buffer: ReceiveBuffer, begin: int, end: int) -> int | None:
 class Stepper:
     """A peer that takes one step when it is told to."""
 
-    def __init__(self, number: int, door: Door[Wilful], rng: Random) -> None:
+    def __init__(self, number: int, server: OpenListener[Wilful], rng: Random) -> None:
         self.number = number
         self.rng = rng
         self.count = rng.randint(1, REQUESTS_MAX)
@@ -243,7 +246,7 @@ class Stepper:
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 * KIB)
         # With loopback's segments of 64 KiB a window so small would open by timers only.
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1_000)
-        self.sock.connect(tuple(door.listener.address))
+        self.sock.connect(tuple(server.listener.address))
         self.sock.setblocking(False)
 
     def _ends(self) -> Iterator[int]:
@@ -312,11 +315,11 @@ class Stepper:
 class Life:
     """A listener, its peers, and what happens to them."""
 
-    def __init__(self, door: Door[Wilful], rng: Random, together: WilfulTogether) -> None:
-        self.door = door
+    def __init__(self, server: OpenListener[Wilful], rng: Random, together: WilfulTogether) -> None:
+        self.server = server
         self.rng = rng
         self.together = together
-        self.peers = [Stepper(number, door, rng) for number in range(rng.randint(1, 5))]
+        self.peers = [Stepper(number, server, rng) for number in range(rng.randint(1, 5))]
         self.closing: asyncio.Task[None] | None = None
 
     async def step(self) -> None:
@@ -326,8 +329,8 @@ class Life:
             peer.send(rng.choice(PIECES))
         elif choice < 0.6:
             peer.receive(rng.choice(PIECES))
-        elif choice < 0.75 and self.door.handlers:
-            who: list[Wilful | WilfulTogether] = [*self.door.handlers, self.together]
+        elif choice < 0.75 and self.server.handlers:
+            who: list[Wilful | WilfulTogether] = [*self.server.handlers, self.together]
             rng.choice(who).answer()
         elif choice < 0.97:
             await turns(rng.randint(1, 3))
@@ -338,18 +341,18 @@ class Life:
 
     def shut_down(self) -> None:
         """The listener closes once all is answered that was handed out."""
-        self.closing = asyncio.ensure_future(self.door.listener.close(drain_ms=1_000))
+        self.closing = asyncio.ensure_future(self.server.listener.close(drain_ms=1_000))
 
     async def end(self) -> None:
         """Who has not hung up sends and reads to the end, and everything is answered."""
         async with asyncio.timeout(60):
-            while not all(peer.is_gone or peer.has_ended for peer in self.peers) or self.door.listener.connections:
+            while not all(peer.is_gone or peer.has_ended for peer in self.peers) or self.server.listener.connections:
                 for peer in self.peers:
                     peer.send(1 << 20)
                     peer.receive(1 << 20)
                     if not peer.unsent:
                         peer.finish()
-                for handler in self.door.handlers:
+                for handler in self.server.handlers:
                     handler.answer()
                 self.together.answer()
                 await asyncio.sleep(0)
@@ -358,8 +361,8 @@ class Life:
 
     def check(self) -> None:
         """Everybody has what is owed, and nothing is left over."""
-        door = self.door
-        counts = {handler.peer: handler.count for handler in door.handlers}
+        server = self.server
+        counts = {handler.peer: handler.count for handler in server.handlers}
         for peer in self.peers:
             handed_out = counts.get(peer.number, 0)
             # What reaches a closed socket has the system drop what it has still to send.
@@ -367,14 +370,18 @@ class Life:
             peer.check(handed_out, is_complete=not peer.is_gone and not is_unheard)
             assert peer.is_gone or self.closing is not None or handed_out == peer.whole_count
             peer.sock.close()
-        for handler in door.handlers:
+        for handler in server.handlers:
             while handler.unanswered:
                 handler.answer()
             assert handler.closed == 1
         while self.together.unanswered:
             self.together.answer()
-        assert door.listener.metrics.out_bytes == 0
-        assert (door.memory.pool.in_use_bytes, door.memory.assembling_bytes, door.memory.waiting_count) == (0, 0, 0)
+        assert server.listener.metrics.out_bytes == 0
+        assert (server.memory.pool.in_use_bytes, server.memory.assembling_bytes, server.memory.waiting_count) == (
+            0,
+            0,
+            0,
+        )
 
 
 async def live(seed: int, file: BinaryIO) -> int:
@@ -382,8 +389,8 @@ async def live(seed: int, file: BinaryIO) -> int:
     rng = Random(seed)
     together = WilfulTogether(rng)
     taking = together if seed % 2 else None
-    async with opened(lambda connection: Wilful(connection, rng, file), CONFIG, together=taking) as door:
-        life = Life(door, rng, together)
+    async with opened(lambda connection: Wilful(connection, rng, file), CONFIG, together=taking) as server:
+        life = Life(server, rng, together)
         shut_down_at = rng.randrange(STEPS) if rng.random() < 0.2 else None
         for step in range(STEPS):
             await life.step()
@@ -419,9 +426,9 @@ async def test_no_answer_is_lost_doubled_or_anothers(seeds: range):
 async def test_the_checker_notices_an_answer_that_is_lost_doubled_or_anothers():
     rng = Random(1)
     with tempfile.TemporaryFile() as file:
-        async with opened(lambda connection: Wilful(connection, rng, file), CONFIG) as door:
-            check_the_checker(Stepper(3, door, rng))
-            await until(lambda: not door.listener.connections)
+        async with opened(lambda connection: Wilful(connection, rng, file), CONFIG) as server:
+            check_the_checker(Stepper(3, server, rng))
+            await until(lambda: not server.listener.connections)
 
 
 def check_the_checker(peer: Stepper) -> None:

@@ -1,4 +1,4 @@
-"""Who gets in, how the door closes, and what is said when it cannot open."""
+"""Who gets in, how the listener closes, and what is said when it cannot open."""
 
 import asyncio
 import errno
@@ -9,8 +9,10 @@ import pytest
 
 from ottla.network.config import NetworkConfig
 from ottla.network.connection_quotas import ConnectionQuotas
+from ottla.network.length_prefix import LengthPrefixReader
 from ottla.network.listener import Listener
 from ottla.network.listening_socket import ListenError
+from ottla.network.wire_protocol import WireProtocol
 from ottla.runtime.timer import ManualTimer
 from tests.unit.network.peers import Collect, Echo, Peer, framed, opened, turns, until
 from tools.ports import free_ports
@@ -18,33 +20,34 @@ from tools.ports import free_ports
 
 def listener_at(host: str, port: int = 0, **options: object) -> Listener:
     timer = ManualTimer()
-    return Listener(host, port, Echo, config=NetworkConfig(), clock=timer.clock, timer=timer, **options)  # type: ignore[arg-type]
+    protocol = WireProtocol("test", Echo, LengthPrefixReader)
+    return Listener(host, port, protocol, config=NetworkConfig(), clock=timer.clock, timer=timer, **options)  # type: ignore[arg-type]
 
 
 async def test_connections_above_the_limit_are_closed_as_they_come(caplog: pytest.LogCaptureFixture):
-    async with opened(config=NetworkConfig(max_connections=2)) as door:
-        first, _second, third = [await door.peer() for _ in range(3)]
+    async with opened(config=NetworkConfig(max_connections=2)) as server:
+        first, _second, third = [await server.peer() for _ in range(3)]
         assert await third.receive_end() == b""
         assert "max.connections" in caplog.text
-        assert door.listener.metrics.connections_refused == 1
+        assert server.listener.metrics.connections_refused == 1
         first.close()
-        await until(lambda: door.listener.metrics.connections_open == 1)
-        fourth = await door.peer()
+        await until(lambda: server.listener.metrics.connections_open == 1)
+        fourth = await server.peer()
         await fourth.send(framed(b"in"))
         assert await fourth.receive_frame() == b"in"
 
 
 async def test_one_address_may_not_take_all_connections(caplog: pytest.LogCaptureFixture):
-    async with opened(config=NetworkConfig(max_connections_per_ip=1)) as door:
-        await door.peer()
-        refused = await door.peer()
+    async with opened(config=NetworkConfig(max_connections_per_ip=1)) as server:
+        await server.peer()
+        refused = await server.peer()
         assert await refused.receive_end() == b""
         assert "max.connections.per.ip" in caplog.text
         other = socket.socket()
         other.setblocking(False)
         other.bind(("127.0.0.2", 0))
-        await asyncio.get_running_loop().sock_connect(other, tuple(door.listener.address))
-        await until(lambda: door.listener.metrics.connections_open == 2)
+        await asyncio.get_running_loop().sock_connect(other, tuple(server.listener.address))
+        await until(lambda: server.listener.metrics.connections_open == 2)
         other.close()
 
 
@@ -69,7 +72,7 @@ async def test_listeners_can_share_one_limit():
 async def test_without_file_descriptors_the_loop_does_not_spin_and_clients_get_in_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    async with opened() as door:
+    async with opened() as server:
         attempts = 0
         real_accept = socket.socket.accept
 
@@ -79,20 +82,20 @@ async def test_without_file_descriptors_the_loop_does_not_spin_and_clients_get_i
             raise OSError(errno.EMFILE, "Too many open files")
 
         monkeypatch.setattr(socket.socket, "accept", accept)
-        client = socket.create_connection((door.listener.address.host, door.listener.address.port))
+        client = socket.create_connection((server.listener.address.host, server.listener.address.port))
         await until(lambda: attempts)
         await turns(100)
         assert attempts == 1
         assert "ulimit -n" in caplog.text
         monkeypatch.setattr(socket.socket, "accept", real_accept)
-        door.timer.advance(200)
-        await until(lambda: door.listener.metrics.connections_open == 1)
+        server.timer.advance(200)
+        await until(lambda: server.listener.metrics.connections_open == 1)
         client.close()
 
 
 async def test_a_taken_port_is_an_error_that_names_the_address_and_what_to_do():
-    async with opened() as door:
-        host, port = door.listener.address
+    async with opened() as server:
+        host, port = server.listener.address
         with pytest.raises(ListenError, match=rf"127\.0\.0\.1:{port}.*another program.*another port") as caught:
             await listener_at(host, port).start()
         assert caught.value.errno == errno.EADDRINUSE
@@ -143,12 +146,12 @@ async def test_an_empty_host_is_every_interface_and_an_ipv4_peer_has_its_ipv4_ad
 
 
 async def test_closing_lets_answers_leave_that_are_given_in_time():
-    async with opened(Collect) as door:
-        peer = await door.peer()
-        (handler,) = door.handlers
+    async with opened(Collect) as server:
+        peer = await server.peer()
+        (handler,) = server.handlers
         await peer.send(framed(b"a") + framed(b"b"))
         await until(lambda: len(handler.requests) == 2)
-        closing = asyncio.ensure_future(door.listener.close(drain_ms=5_000))
+        closing = asyncio.ensure_future(server.listener.close(drain_ms=5_000))
         await turns()
         await peer.send(framed(b"too late"))
         handler.answer(1)
@@ -160,46 +163,46 @@ async def test_closing_lets_answers_leave_that_are_given_in_time():
         await closing
         assert len(handler.requests) == 2
         assert handler.closed == 1
-        assert len(door.timer) == 0
+        assert len(server.timer) == 0
 
 
 async def test_requests_that_were_received_but_not_begun_are_not_begun_by_closing():
-    async with opened(Collect, NetworkConfig(in_flight_requests_max=2)) as door:
-        peer = await door.peer()
-        (handler,) = door.handlers
+    async with opened(Collect, NetworkConfig(in_flight_requests_max=2)) as server:
+        peer = await server.peer()
+        (handler,) = server.handlers
         await peer.send(framed(b"a") + framed(b"b") + framed(b"c"))
         await until(lambda: len(handler.requests) == 2)
-        closing = asyncio.ensure_future(door.listener.close(drain_ms=5_000))
+        closing = asyncio.ensure_future(server.listener.close(drain_ms=5_000))
         await turns()
         handler.answer(0)
         handler.answer(1)
         assert await peer.receive_end() == framed(b"a") + framed(b"b")
         await closing
         assert len(handler.requests) == 2
-        assert door.memory.pool.in_use_bytes == 0
+        assert server.memory.pool.in_use_bytes == 0
 
 
 async def test_closing_does_not_wait_longer_than_it_was_told():
-    async with opened(Collect) as door:
-        peer = await door.peer()
-        (handler,) = door.handlers
+    async with opened(Collect) as server:
+        peer = await server.peer()
+        (handler,) = server.handlers
         await peer.send(framed(b"never answered"))
         await until(lambda: handler.requests)
-        closing = asyncio.ensure_future(door.listener.close(drain_ms=3_000))
+        closing = asyncio.ensure_future(server.listener.close(drain_ms=3_000))
         await turns()
-        door.timer.advance(2_999)
+        server.timer.advance(2_999)
         await turns()
         assert not closing.done()
-        door.timer.advance(1)
+        server.timer.advance(1)
         await closing
         assert await peer.receive_end() == b""
         assert handler.closed == 1
 
 
 async def test_idle_connections_do_not_delay_closing():
-    async with opened() as door:
-        peers = [await door.peer() for _ in range(5)]
-        await asyncio.wait_for(door.listener.close(drain_ms=120_000), 60)
+    async with opened() as server:
+        peers = [await server.peer() for _ in range(5)]
+        await asyncio.wait_for(server.listener.close(drain_ms=120_000), 60)
         for peer in peers:
             assert await peer.receive_end() == b""
 
@@ -239,30 +242,30 @@ async def test_a_handler_that_cannot_be_made_costs_only_its_connection(caplog: p
     def failing(connection: object) -> Echo:
         raise RuntimeError("no handler today")
 
-    async with opened(failing) as door:
-        peer = await door.peer()
+    async with opened(failing) as server:
+        peer = await server.peer()
         assert await peer.receive_end() == b""
         assert "no handler today" in caplog.text
-        assert door.listener.metrics.connections_open == 0
+        assert server.listener.metrics.connections_open == 0
 
 
 async def test_an_address_that_comes_too_often_waits_unheard_and_is_closed(caplog: pytest.LogCaptureFixture):
-    async with opened() as door:
-        quotas = door.listener._quotas
+    async with opened() as server:
+        quotas = server.listener._quotas
         quotas.creation_rate_of = {"127.0.0.1": 0.1}.get
-        served = await door.peer()
-        early = await door.peer()
+        served = await server.peer()
+        early = await server.peer()
         await early.send(framed(b"too early"))
         await served.send(framed(b"in"))
         assert await served.receive_frame() == b"in"
         await turns()
-        assert (door.listener.metrics.requests, quotas.open_count) == (1, 2)
+        assert (server.listener.metrics.requests, quotas.open_count) == (1, 2)
         assert "connection_creation_rate" in caplog.text
-        door.timer.advance(1_000)
+        server.timer.advance(1_000)
         assert await early.receive_end() == b""
         assert quotas.open_count == 1
         quotas.creation_rate_of = None
-        again = await door.peer()
+        again = await server.peer()
         await again.send(framed(b"in"))
         assert await again.receive_frame() == b"in"
 
@@ -281,13 +284,13 @@ async def test_who_waits_to_be_closed_is_closed_with_the_listener():
 
 
 async def test_connections_beyond_the_rate_of_the_broker_are_accepted_when_it_is_their_turn():
-    async with opened() as door:
-        door.listener._quotas.creation_rate_max = 1
-        peers = [await door.peer() for _ in range(11)]  # as many as the windows hold, and one that has the next wait
-        waiting = await Peer.connect(door.listener)
+    async with opened() as server:
+        server.listener._quotas.creation_rate_max = 1
+        peers = [await server.peer() for _ in range(11)]  # as many as the windows hold, and one that has the next wait
+        waiting = await Peer.connect(server.listener)
         await waiting.send(framed(b"in"))
         await turns()
-        assert door.listener.metrics.connections_accepted == len(peers)
-        door.timer.advance(1_000)
+        assert server.listener.metrics.connections_accepted == len(peers)
+        server.timer.advance(1_000)
         assert await waiting.receive_frame() == b"in"
         waiting.close()

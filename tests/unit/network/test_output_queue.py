@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.network.metrics import NetworkMetrics
 from ottla.network.output_queue import OutputQueue
 from ottla.network.receive_buffer import KIB
 from ottla.network.transport import SocketTransport
@@ -90,7 +91,8 @@ def test_where_files_cannot_be_sent_they_are_read_and_all_arrives_in_order(
 def _all_arrives_in_order(
     fd: int, responses: list[list[bytes | memoryview | tuple[int, int]]], takes: list[int], *, sends_files: bool
 ) -> None:
-    queue = OutputQueue(no_read_ahead, nobody_hears)
+    metrics = NetworkMetrics()
+    queue = OutputQueue(no_read_ahead, nobody_hears, metrics)
     expected = bytearray()
     for response in responses:
         parts = [FileSlice(fd, *item, None) if isinstance(item, tuple) else item for item in response]
@@ -104,24 +106,24 @@ def _all_arrives_in_order(
             yield 40_000
 
     sock = ChokingSocket(endless(), sends_files=sends_files)
+    assert metrics.out_bytes == queue.memory_bytes
     while queue.parts:
-        queue.write_to(sock)  # type: ignore[arg-type]
-        assert queue.memory_bytes >= 0
+        sent_before = len(sock.taken)
+        assert queue.write_to(sock) == len(sock.taken) - sent_before  # type: ignore[arg-type]
+        assert metrics.out_bytes == queue.memory_bytes >= 0
     assert bytes(sock.taken) == bytes(expected)
-    assert (queue.memory_bytes, queue.sent_bytes) == (0, len(expected))
+    assert (queue.memory_bytes, metrics.bytes_out) == (0, len(expected))
 
 
 def test_what_one_connection_sends_in_a_turn_is_limited(fd: int):
-    queue = OutputQueue(no_read_ahead, nobody_hears)
+    queue = OutputQueue(no_read_ahead, nobody_hears, NetworkMetrics())
     queue.push((bytes(4096 * KIB), *[FileSlice(fd, 0, 60_000, None)] * 100))
     while queue.parts:
-        before = queue.sent_bytes
-        queue.write_to(ChokingSocket(repeat(100_000)))  # type: ignore[arg-type]
-        assert queue.sent_bytes - before <= 1024 * KIB + 100_000
+        assert queue.write_to(ChokingSocket(repeat(100_000))) <= 1024 * KIB + 100_000  # type: ignore[arg-type]
 
 
 def test_small_parts_and_small_slices_leave_with_one_call(fd: int):
-    queue = OutputQueue(no_read_ahead, nobody_hears)
+    queue = OutputQueue(no_read_ahead, nobody_hears, NetworkMetrics())
     for number in range(50):
         queue.push((b"header", FileSlice(fd, number * 100, 100, None)))
     sock = ChokingSocket(iter([1 << 20]))
@@ -140,7 +142,7 @@ def test_slices_that_wait_take_no_memory_and_are_read_as_far_as_a_socket_takes(
         return os.pread(fd, size, position)
 
     monkeypatch.setattr("ottla.network.output_queue.read_cached", read_cached)
-    queue = OutputQueue(no_read_ahead, nobody_hears)
+    queue = OutputQueue(no_read_ahead, nobody_hears, NetworkMetrics())
     queue.push([FileSlice(fd, 0, 16 * KIB, None)] * 500)
     sock = ChokingSocket(iter([1, 5, 0]))
     queue.write_to(sock)  # type: ignore[arg-type]
@@ -150,7 +152,7 @@ def test_slices_that_wait_take_no_memory_and_are_read_as_far_as_a_socket_takes(
 
 
 def test_a_large_slice_goes_from_the_file_and_takes_no_memory(fd: int):
-    queue = OutputQueue(no_read_ahead, nobody_hears)
+    queue = OutputQueue(no_read_ahead, nobody_hears, NetworkMetrics())
     queue.push((b"header", FileSlice(fd, 5, 400 * KIB, None), b"trailer"))
     left, right = socket.socketpair()
     received = bytearray()
@@ -175,7 +177,7 @@ def test_a_socket_that_took_less_of_a_file_than_it_was_offered_is_left_until_it_
         return min(size, next(takes))
 
     monkeypatch.setattr("ottla.network.output_queue.send_file", send_file)
-    queue = OutputQueue(no_read_ahead, nobody_hears)
+    queue = OutputQueue(no_read_ahead, nobody_hears, NetworkMetrics())
     queue.push((FileSlice(fd, 0, 400 * KIB, None), FileSlice(fd, 0, 300 * KIB, None)))
     with socket.socket() as sock:
         transport = SocketTransport.of(sock)
@@ -189,10 +191,34 @@ def test_a_socket_that_took_less_of_a_file_than_it_was_offered_is_left_until_it_
 def test_what_somebody_else_has_sent_is_not_sent_again():
     whole = b"one" + b"two two" + b"3"
     for count in range(len(whole) + 1):
-        queue = OutputQueue(no_read_ahead, nobody_hears)
+        metrics = NetworkMetrics()
+        queue = OutputQueue(no_read_ahead, nobody_hears, metrics)
         queue.push((b"one", b"two two", b"3"))
         queue.sent(count)
-        assert (queue.sent_bytes, queue.memory_bytes) == (count, len(whole) - count)
+        assert (metrics.bytes_out, metrics.out_bytes, queue.memory_bytes) == (count, *[len(whole) - count] * 2)
         sock = ChokingSocket(repeat(100))
         queue.write_to(sock)  # type: ignore[arg-type]
         assert bytes(sock.taken) == whole[count:]
+
+
+def test_of_queues_that_were_sent_together_each_keeps_what_was_not_taken():
+    metrics = NetworkMetrics()
+    queues = [OutputQueue(no_read_ahead, nobody_hears, metrics) for _ in range(4)]
+    for number, queue in enumerate(queues):
+        queue.push((b"%d" % number * 3, b"more"))
+    OutputQueue.sent_together(queues, {1: 0, 3: 5}, metrics)
+    assert [queue.memory_bytes for queue in queues] == [0, 7, 0, 2]
+    assert (metrics.bytes_out, metrics.out_bytes) == (7 + 0 + 7 + 5, 7 + 2)
+    assert b"".join(bytes(part) for part in queues[3].parts) == b"re"  # type: ignore[arg-type]
+
+
+def test_what_is_held_waits_as_well_but_is_not_forgotten_with_the_output():
+    metrics = NetworkMetrics()
+    queue = OutputQueue(no_read_ahead, nobody_hears, metrics)
+    queue.append(b"ready")
+    queue.hold(100)
+    assert (queue.pending_bytes, metrics.out_bytes) == (105, 105)
+    queue.clear()
+    assert (queue.pending_bytes, metrics.out_bytes) == (100, 100)
+    queue.hold(-100)
+    assert (queue.pending_bytes, metrics.out_bytes) == (0, 0)

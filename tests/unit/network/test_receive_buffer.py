@@ -3,8 +3,21 @@
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ottla.network.receive_buffer import KIB, LARGEST, POOLED_SIZES, SMALLEST, BufferPool, pooled_size
+from ottla.network.receive_buffer import (
+    FADE_BYTES_MAX,
+    FADE_MS,
+    KIB,
+    LARGEST,
+    POOLED_SIZES,
+    SMALLEST,
+    BufferPool,
+    ReceiveBuffer,
+    pooled_size,
+)
+from ottla.runtime.timer import ManualTimer
 
 MIB = 1024 * KIB
 
@@ -42,6 +55,107 @@ def test_only_so_much_is_kept_for_use_again():
         buffer.release()
     assert MIB < pool.free_bytes <= 2 * MIB
     assert pool.in_use_bytes == 0
+
+
+def lend(pool: BufferPool, count: int, size: int = MIB) -> list[ReceiveBuffer]:
+    return [pool.take(size) for _ in range(count)]
+
+
+def test_what_was_in_use_lately_is_lent_again_and_nothing_is_mapped_anew():
+    pool = BufferPool(2 * MIB, bytes_max=150 * MIB, timer=ManualTimer())
+    known = lend(pool, 40)
+    for _ in range(5):
+        for buffer in known:
+            buffer.release()
+        again = lend(pool, 40)
+        assert {id(buffer) for buffer in again} == {id(buffer) for buffer in known}
+
+
+def test_what_is_no_longer_in_use_goes_back_to_the_system_in_some_seconds_and_by_little():
+    timer = ManualTimer()
+    pool = BufferPool(2 * MIB, bytes_max=150 * MIB, timer=timer)
+    for buffer in lend(pool, 100):
+        buffer.release()
+    assert pool.free_bytes == 100 * LARGEST
+    while pool.free_bytes > 2 * MIB:
+        before = pool.free_bytes
+        timer.advance(FADE_MS)
+        assert before - pool.free_bytes <= FADE_BYTES_MAX + LARGEST
+    assert timer.clock.monotonic_ms() < 20_000
+    assert pool.free_bytes > MIB
+    timer.advance(3_600_000)
+    assert pool.free_bytes > MIB, "what is always kept stays"
+
+
+def test_what_is_used_again_and_again_stays_for_as_long_as_it_is():
+    timer = ManualTimer()
+    pool = BufferPool(2 * MIB, bytes_max=150 * MIB, timer=timer)
+    known = lend(pool, 40)
+    for _ in range(100):
+        for buffer in known:
+            buffer.release()
+        timer.advance(FADE_MS - 1)
+        again = lend(pool, 40)
+        assert len({id(buffer) for buffer in known} & {id(buffer) for buffer in again}) >= 35
+        known = again
+
+
+def test_each_size_is_kept_as_it_was_in_use_whatever_was_in_use_beside_it():
+    pool = BufferPool(2 * MIB, bytes_max=150 * MIB, timer=ManualTimer())
+    known: set[int] = set()
+    for _ in range(3):
+        found = set()
+        for size in POOLED_SIZES:
+            lent = lend(pool, 10 * MIB // size, size)
+            found |= {id(buffer) for buffer in lent}
+            for buffer in lent:
+                buffer.release()
+        assert known in (set(), found)
+        known = found
+
+
+def test_what_is_kept_makes_room_for_what_is_in_use():
+    pool = BufferPool(2 * MIB, bytes_max=40 * MIB, timer=ManualTimer())
+    for size in POOLED_SIZES:
+        for buffer in lend(pool, 30 * MIB // size, size):
+            buffer.release()
+        assert 28 * MIB < pool.free_bytes <= 40 * MIB
+    large = pool.take(5 * MIB)
+    assert pool.free_bytes <= 35 * MIB
+    large.grow(30 * MIB)
+    assert pool.free_bytes <= 10 * MIB
+    large.grow(100 * MIB)
+    assert MIB < pool.free_bytes <= 2 * MIB
+    large.release()
+    for buffer in lend(pool, 60):
+        buffer.release()
+    assert 38 * MIB < pool.free_bytes <= 40 * MIB
+
+
+steps = st.one_of(st.sampled_from(POOLED_SIZES), st.just(3 * MIB), st.just("give"), st.integers(1, 3_000).map(float))
+
+
+@given(st.lists(steps, max_size=60))
+def test_no_more_is_kept_than_the_budget_leaves_or_the_least(todo: list[int | str | float]):
+    timer, least, budget = ManualTimer(), MIB, 6 * MIB
+    pool = BufferPool(least, bytes_max=budget, timer=timer)
+    lent: list[ReceiveBuffer] = []
+    for step in todo:
+        if isinstance(step, float):
+            timer.advance(int(step))
+        elif step == "give":
+            if lent:
+                lent.pop(0).release()
+        else:
+            assert isinstance(step, int)
+            lent.append(pool.take(step))
+        assert pool.in_use_bytes == sum(buffer.capacity for buffer in lent)
+        assert pool.free_bytes == sum(size.capacity * len(size.free) for size in pool._sizes.values())
+        assert pool.free_bytes <= least or pool.free_bytes + pool.in_use_bytes <= budget
+    for buffer in lent:
+        buffer.release()
+    timer.advance(60_000)
+    assert pool.free_bytes <= least
 
 
 def test_a_buffer_of_an_odd_size_is_not_kept():

@@ -3,11 +3,10 @@
 import struct
 
 from ottla.network.config import KIB, MIB, NetworkConfig
-from ottla.network.connection import Connection
 from ottla.network.connection_state import State
 from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.network.response_slots import ResponseSlots
-from ottla.network.together import Arrival
+from ottla.network.together import Arrival, Requester
 from tests.unit.network.peers import Collect, Peer, framed, opened, turns, until
 
 SMALL = 100
@@ -30,7 +29,11 @@ class TakesSmall:
         self._serve([each[0] for each in taken], [bytes(buffer.view[begin:end]) for _, begin, end in taken])
         return [each for each in received if each not in taken]
 
-    def take_leading(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
+    def take_of_one(
+        self, connection: Requester, buffer: ReceiveBuffer, begin: int, end: int, count_max: int, *, is_whole: bool
+    ) -> int:
+        if is_whole and not (self.takes_whole and self._count(buffer, begin, end, count_max)):
+            return begin
         frames: list[bytes] = []
         while len(frames) < count_max and (frame_end := self._end(buffer, begin, end)) is not None:
             frames.append(bytes(buffer.view[begin:frame_end]))
@@ -39,13 +42,8 @@ class TakesSmall:
             self._serve([connection] * len(frames), frames)
         return begin
 
-    def take_whole(self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int) -> int:
-        if not self._count(buffer, begin, end, count_max) or not self.takes_whole:
-            return begin
-        return self.take_leading(connection, buffer, begin, end, count_max)
-
     def take_at_once(
-        self, connection: Connection, buffer: ReceiveBuffer, begin: int, end: int, count_max: int
+        self, connection: Requester, buffer: ReceiveBuffer, begin: int, end: int, count_max: int
     ) -> tuple[int, bytes] | None:
         count = self._count(buffer, begin, end, count_max)
         if self.taken_at_once is None or not count:
@@ -65,7 +63,7 @@ class TakesSmall:
         for slots, answers in waiting:
             slots.send(answers)
 
-    def _serve(self, connections: list[Connection], frames: list[bytes]) -> None:
+    def _serve(self, connections: list[Requester], frames: list[bytes]) -> None:
         self.taken.append(len(frames))
         self.waiting.append((ResponseSlots([each.responses for each in connections]), frames))
 
@@ -91,31 +89,31 @@ def padded(text: str) -> bytes:
 
 async def test_what_is_left_is_handed_out_one_by_one(sockets: str):
     together = TakesSmall()
-    async with opened(together=together) as door:
-        peers = [await door.peer() for _ in range(6)]
+    async with opened(together=together) as server:
+        peers = [await server.peer() for _ in range(6)]
         requests = [framed(b"%d" % n) for n in range(4)] + [framed(b"-"), framed(b"x" * 5_000)]
         await all_send(peers, *requests)
         for peer, request in zip(peers[4:], requests[4:], strict=True):
             assert await peer.receive(len(request)) == request
         assert together.taken == ([4] if sockets == "reactor" else [])
-        assert door.listener.metrics.requests == 6
-        assert door.listener.metrics.bytes_in == sum(map(len, requests))
+        assert server.listener.metrics.requests == 6
+        assert server.listener.metrics.bytes_in == sum(map(len, requests))
         together.answer()
         for peer, request in zip(peers[:4], requests[:4], strict=True):
             assert await peer.receive(len(request)) == request
-        assert door.listener.metrics.out_bytes == 0
+        assert server.listener.metrics.out_bytes == 0
 
 
 async def test_who_waits_for_an_answer_is_not_among_them_and_keeps_its_order(sockets: str):
     together = TakesSmall()
-    async with opened(Collect, together=together) as door:
-        peers = [await door.peer() for _ in range(3)]
+    async with opened(Collect, together=together) as server:
+        peers = [await server.peer() for _ in range(3)]
         await all_send(peers, *[framed(b"-%d" % n) for n in range(3)])
-        await until(lambda: all(handler.requests for handler in door.handlers))
+        await until(lambda: all(handler.requests for handler in server.handlers))
         await all_send(peers, *[framed(b"+%d" % n) for n in range(3)])
-        await until(lambda: together.taken or all(len(handler.requests) == 2 for handler in door.handlers))
+        await until(lambda: together.taken or all(len(handler.requests) == 2 for handler in server.handlers))
         assert together.taken == []
-        for handler in door.handlers:
+        for handler in server.handlers:
             handler.answer(1)
             handler.answer(0)
         for number, peer in enumerate(peers):
@@ -126,15 +124,15 @@ async def test_who_waits_for_an_answer_is_not_among_them_and_keeps_its_order(soc
 async def test_who_has_not_taken_its_answers_is_served_one_by_one(sockets: str):
     together = TakesSmall()
     config = NetworkConfig(socket_send_buffer_bytes=4 * KIB, out_bytes_max=MIB)
-    async with opened(Collect, together=together, config=config) as door:
-        peer = await door.peer(receive_buffer_bytes=8 * KIB)
+    async with opened(Collect, together=together, config=config) as server:
+        peer = await server.peer(receive_buffer_bytes=8 * KIB)
         await all_send([peer], framed(b"-"))
-        [handler], [connection] = door.handlers, door.listener.connections
+        [handler], [connection] = server.handlers, server.listener.connections
         await until(lambda: handler.requests)
         handler.answer(0, b"x" * (MIB // 2))
         await until(lambda: connection.is_blocked)
         alone, several = padded("a"), padded("b") + padded("c")
-        others = [await door.peer() for _ in range(2)]  # who are served together, where there is a reactor
+        others = [await server.peer() for _ in range(2)]  # who are served together, where there is a reactor
         await all_send([peer, *others], alone, alone, alone)
         await until(lambda: len(handler.requests) == 2 or sum(together.taken) > 2)
         assert together.taken == ([2] if sockets == "reactor" else [])
@@ -150,9 +148,9 @@ async def test_who_has_not_taken_its_answers_is_served_one_by_one(sockets: str):
 
 async def test_behind_answers_that_are_held_requests_are_served_one_by_one(sockets: str):
     together = TakesSmall()
-    async with opened(Collect, together=together) as door:
-        peer = await door.peer()
-        [handler] = door.handlers
+    async with opened(Collect, together=together) as server:
+        peer = await server.peer()
+        [handler] = server.handlers
         before, behind = framed(b"-a") + framed(b"-b"), padded("c") + padded("d")
         await all_send([peer], before)
         await until(lambda: len(handler.requests) == 2)
@@ -167,45 +165,45 @@ async def test_behind_answers_that_are_held_requests_are_served_one_by_one(socke
 
 async def test_the_pipeline_of_one_is_taken_up_to_its_limit(sockets: str):
     together = TakesSmall()
-    async with opened(together=together, config=NetworkConfig(in_flight_requests_max=5)) as door:
-        peer = await door.peer()
+    async with opened(together=together, config=NetworkConfig(in_flight_requests_max=5)) as server:
+        peer = await server.peer()
         requests = [padded(f"{n}") for n in range(12)]
         await all_send([peer], b"".join(requests))
         await until(lambda: together.taken)
         await turns()
         assert together.taken == [5]
-        [connection] = door.listener.connections
+        [connection] = server.listener.connections
         assert (connection.state, connection.in_flight_count) == (State.PAUSED, 5)
         while sum(together.taken) < 12 or together.waiting:
             together.answer()
             await turns()
         assert max(together.taken) <= 5
         assert await peer.receive(sum(map(len, requests))) == b"".join(requests)
-        assert door.listener.metrics.requests == 12
+        assert server.listener.metrics.requests == 12
 
 
 async def test_between_requests_that_are_not_taken_the_others_keep_their_order(sockets: str):
     together = TakesSmall()
-    async with opened(Collect, together=together) as door:
-        peer = await door.peer()
+    async with opened(Collect, together=together) as server:
+        peer = await server.peer()
         requests = [padded("a"), padded("b"), padded("-c"), padded("d"), padded("e")]
         await all_send([peer], b"".join(requests))
-        await until(lambda: door.handlers[0].requests)
+        await until(lambda: server.handlers[0].requests)
         together.answer()
-        for index in range(len(door.handlers[0].requests)):
-            door.handlers[0].answer(index)
+        for index in range(len(server.handlers[0].requests)):
+            server.handlers[0].answer(index)
         assert await peer.receive(sum(map(len, requests))) == b"".join(requests)
 
 
 async def test_those_that_closed_meanwhile_get_nothing_and_keep_nobody_waiting(sockets: str):
     together = TakesSmall()
-    async with opened(together=together) as door:
-        peers = [await door.peer() for _ in range(4)]
+    async with opened(together=together) as server:
+        peers = [await server.peer() for _ in range(4)]
         requests = [padded(f"{n}") * 2 for n in range(4)]
         await all_send(peers, *requests)
         await until(lambda: sum(together.taken) == 8)
         peers[1].reset()
-        await until(lambda: door.listener.metrics.connections_open == 3)
+        await until(lambda: server.listener.metrics.connections_open == 3)
         together.answer()
         for number in (0, 2, 3):
             assert await peers[number].receive(len(requests[number])) == requests[number]
@@ -213,33 +211,33 @@ async def test_those_that_closed_meanwhile_get_nothing_and_keep_nobody_waiting(s
 
 async def test_to_let_go_of_them_unanswered_closes_their_connections(sockets: str):
     together = TakesSmall()
-    async with opened(together=together) as door:
-        peers = [await door.peer() for _ in range(3)]
+    async with opened(together=together) as server:
+        peers = [await server.peer() for _ in range(3)]
         await all_send(peers, *[padded("x") * 2 for _ in range(3)])
         await until(lambda: sum(together.taken) == 6)
         together.waiting.clear()
         for peer in peers:
             assert await peer.receive_end() == b""
-        assert door.listener.metrics.connections_open == 0
+        assert server.listener.metrics.connections_open == 0
 
 
 async def test_while_answers_that_nobody_reads_take_too_much_nothing_is_taken_together(sockets: str):
     together = TakesSmall()
-    async with opened(Collect, together=together) as door:
-        peers = [await door.peer() for _ in range(3)]
-        door.listener.metrics.out_bytes = NetworkConfig().out_bytes_hard_max + 1
+    async with opened(Collect, together=together) as server:
+        peers = [await server.peer() for _ in range(3)]
+        server.listener.metrics.out_bytes = NetworkConfig().out_bytes_hard_max + 1
         await all_send(peers, *[padded("x") * 2 for _ in range(3)])
-        await until(lambda: together.taken or all(len(handler.requests) == 2 for handler in door.handlers))
+        await until(lambda: together.taken or all(len(handler.requests) == 2 for handler in server.handlers))
         assert together.taken == []
-        door.listener.metrics.out_bytes = 0
+        server.listener.metrics.out_bytes = 0
 
 
 async def test_what_is_answered_at_once_has_its_place_among_the_others(sockets: str):
     together = TakesSmall()
     together.taken_at_once = []
-    async with opened(Collect, together=together) as door:
-        peer, metrics = await door.peer(), door.listener.metrics
-        [handler] = door.handlers
+    async with opened(Collect, together=together) as server:
+        peer, metrics = await server.peer(), server.listener.metrics
+        [handler] = server.handlers
         answered, sent = 0, b""
 
         async def send(data: bytes, requests: int) -> None:
@@ -266,24 +264,24 @@ async def test_what_is_answered_at_once_has_its_place_among_the_others(sockets: 
         await receive(padded("f"))
         assert together.taken_at_once == ([1, 2, 1] if sockets == "reactor" else [])
         assert (metrics.bytes_in, metrics.bytes_out, metrics.out_bytes) == (len(sent), len(sent), 0)
-        [connection] = door.listener.connections
+        [connection] = server.listener.connections
         assert (connection.in_flight_count, connection.state) == (0, State.OPEN)
 
 
 async def test_at_once_no_more_is_answered_than_may_be_in_flight_and_nothing_before_the_rest_is_there(sockets: str):
     together = TakesSmall()
     together.taken_at_once = []
-    async with opened(together=together, config=NetworkConfig(in_flight_requests_max=3)) as door:
-        peer = await door.peer()
+    async with opened(together=together, config=NetworkConfig(in_flight_requests_max=3)) as server:
+        peer = await server.peer()
         requests = b"".join(padded(f"{n}") for n in range(4))
         await all_send([peer], requests)
-        await until(lambda: together.waiting or door.listener.metrics.requests == 4)
-        while door.listener.metrics.requests < 4 or together.waiting:
+        await until(lambda: together.waiting or server.listener.metrics.requests == 4)
+        while server.listener.metrics.requests < 4 or together.waiting:
             together.answer()
             await turns()
         assert await peer.receive(len(requests)) == requests
         await all_send([peer], padded("a") + padded("b")[:10])
-        await until(lambda: together.waiting or door.listener.metrics.requests > 4)
+        await until(lambda: together.waiting or server.listener.metrics.requests > 4)
         together.answer()
         assert await peer.receive(len(padded("a"))) == padded("a")
         assert together.taken_at_once == []
@@ -295,9 +293,9 @@ async def test_what_was_answered_at_once_and_is_not_taken_stops_the_peer_as_any_
     together = TakesSmall()
     together.taken_at_once = []
     config = NetworkConfig(socket_send_buffer_bytes=4 * KIB, out_bytes_max=16 * KIB)
-    async with opened(together=together, config=config) as door:
-        peer = await door.peer(receive_buffer_bytes=4 * KIB)
-        [connection] = door.listener.connections
+    async with opened(together=together, config=config) as server:
+        peer = await server.peer(receive_buffer_bytes=4 * KIB)
+        [connection] = server.listener.connections
         sent = b""
         while connection.state is State.OPEN:
             assert len(sent) < MIB
@@ -308,4 +306,4 @@ async def test_what_was_answered_at_once_and_is_not_taken_stops_the_peer_as_any_
         assert connection.state is State.PAUSED
         assert await peer.receive(len(sent)) == sent
         await until(lambda: connection.state is State.OPEN)
-        assert door.listener.metrics.out_bytes == 0
+        assert server.listener.metrics.out_bytes == 0

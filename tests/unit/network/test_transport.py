@@ -15,7 +15,7 @@ from ottla.network.connection import ResponseSlot
 from ottla.network.receive_buffer import KIB, ReceiveBuffer
 from ottla.network.response_queue import Buffer
 from ottla.runtime.file_slice import FileSlice
-from tests.unit.network.peers import Collect, Door, Echo, framed, opened, turns, until
+from tests.unit.network.peers import Collect, Echo, OpenListener, framed, opened, turns, until
 
 MIB = 1024 * KIB
 RECORD = 16 * KIB
@@ -110,9 +110,9 @@ class TlsPeer:
         self.reader, self.writer = reader, writer
 
     @classmethod
-    async def connect(cls, door: Door) -> "TlsPeer":
+    async def connect(cls, server: OpenListener) -> "TlsPeer":
         made = context(ssl.PROTOCOL_TLS_CLIENT)
-        return cls(*await asyncio.open_connection(*door.listener.address, ssl=made, limit=64 * MIB))
+        return cls(*await asyncio.open_connection(*server.listener.address, ssl=made, limit=64 * MIB))
 
     async def receive_frame(self) -> bytes:
         async with asyncio.timeout(60):
@@ -120,8 +120,8 @@ class TlsPeer:
 
 
 async def test_pipelined_requests_are_answered_in_order():
-    async with opened(transport=TlsTransport) as door:
-        peer = await TlsPeer.connect(door)
+    async with opened(transport=TlsTransport) as server:
+        peer = await TlsPeer.connect(server)
         peer.writer.write(b"".join(framed(b"request %d" % number) for number in range(5_000)))
         assert [await peer.receive_frame() for _ in range(5_000)] == [b"request %d" % n for n in range(5_000)]
         peer.writer.close()
@@ -129,12 +129,12 @@ async def test_pipelined_requests_are_answered_in_order():
 
 async def test_a_request_of_megabytes_and_its_answer_arrive_whole():
     payload = os.urandom(5 * MIB)
-    async with opened(transport=TlsTransport) as door:
-        peer = await TlsPeer.connect(door)
+    async with opened(transport=TlsTransport) as server:
+        peer = await TlsPeer.connect(server)
         peer.writer.write(framed(payload))
         assert await peer.receive_frame() == payload
         await turns()
-        assert door.memory.pool.in_use_bytes == 0
+        assert server.memory.pool.in_use_bytes == 0
         peer.writer.close()
 
 
@@ -149,8 +149,8 @@ async def test_slices_of_files_are_read_and_encrypted(size: int, tmp_path: Path)
                 pieces = [FileSlice(file.fileno(), position, size, None) for position in (0, 1_000)]
                 slot.send(((2 * size).to_bytes(4, "big"), *pieces))
 
-        async with opened(Files, transport=TlsTransport) as door:
-            peer = await TlsPeer.connect(door)
+        async with opened(Files, transport=TlsTransport) as server:
+            peer = await TlsPeer.connect(server)
             for _ in range(3):
                 peer.writer.write(framed(b"fetch"))
                 assert await peer.receive_frame() == content[:size] + content[1_000 : 1_000 + size]
@@ -166,32 +166,32 @@ async def test_what_is_pushed_before_the_handshake_is_sent_after_it():
         def greet(self) -> None:
             assert self.connection.push((framed(b"hello"),), pytest.fail)
 
-    async with opened(Greeting, transport=TlsTransport) as door:
-        silent = await door.peer()
-        await until(lambda: door.handlers[0].connection.pending_bytes)
+    async with opened(Greeting, transport=TlsTransport) as server:
+        silent = await server.peer()
+        await until(lambda: server.handlers[0].connection.pending_bytes)
         await turns()
-        assert not door.handlers[0].connection.is_blocked, "the loop would call it all the time"
-        peer = await TlsPeer.connect(door)
+        assert not server.handlers[0].connection.is_blocked, "the loop would call it all the time"
+        peer = await TlsPeer.connect(server)
         assert await peer.receive_frame() == b"hello"
         peer.writer.close()
         silent.close()
 
 
 async def test_what_the_transport_keeps_of_a_late_answer_leaves_when_there_is_room():
-    async with opened(Collect, transport=LateTransport) as door:
-        peer = await TlsPeer.connect(door)
+    async with opened(Collect, transport=LateTransport) as server:
+        peer = await TlsPeer.connect(server)
         for number in range(3):
             peer.writer.write(framed(b"%d" % number))
-            await until(lambda: len(door.handlers[0].requests) > number)  # noqa: B023 (asked at once)
-            door.handlers[0].answer(number)
+            await until(lambda: len(server.handlers[0].requests) > number)  # noqa: B023 (asked at once)
+            server.handlers[0].answer(number)
             assert await peer.receive_frame() == b"%d" % number
         peer.writer.close()
 
 
 async def test_requests_that_wait_for_their_turn_lie_in_the_transport_and_are_not_forgotten():
     config = NetworkConfig(out_bytes_max=64 * KIB, socket_send_buffer_bytes=16 * KIB)
-    async with opened(transport=TlsTransport, config=config) as door:
-        peer = await TlsPeer.connect(door)
+    async with opened(transport=TlsTransport, config=config) as server:
+        peer = await TlsPeer.connect(server)
         peer.writer.write(framed(bytes(30_000)) * 200)
         await turns()
         for _ in range(200):
@@ -200,8 +200,8 @@ async def test_requests_that_wait_for_their_turn_lie_in_the_transport_and_are_no
 
 
 async def test_what_is_no_tls_closes_the_connection():
-    async with opened(transport=TlsTransport) as door:
-        peer = await door.peer()
+    async with opened(transport=TlsTransport) as server:
+        peer = await server.peer()
         await peer.send(framed(b"plain text on a port for TLS"))
         await peer.receive_end()
-        await until(lambda: not door.listener.connections)
+        await until(lambda: not server.listener.connections)

@@ -8,7 +8,7 @@ import pytest
 from ottla.network.config import NetworkConfig
 from ottla.network.connection import Connection, ResponseSlot
 from ottla.network.receive_buffer import KIB, ReceiveBuffer
-from tests.unit.network.peers import Door, Echo, Peer, framed, opened, turns, until
+from tests.unit.network.peers import Echo, OpenListener, Peer, framed, opened, turns, until
 
 pytestmark = pytest.mark.slow
 
@@ -56,9 +56,9 @@ class Unruly(Echo):
             self.answer()
 
 
-async def behave(door: Door, rng: Random) -> int:
+async def behave(server: OpenListener, rng: Random) -> int:
     """One peer's life; how many answers it got."""
-    peer = await Peer.connect(door.listener)
+    peer = await Peer.connect(server.listener)
     count = rng.randint(1, 60)
     sizes = [rng.choice((8, 8, 100, 20_000, 300_000)) for _ in range(count)]
     data = b"".join(framed(number.to_bytes(8, "big") + bytes(size - 8)) for number, size in enumerate(sizes))
@@ -101,12 +101,12 @@ async def behave(door: Door, rng: Random) -> int:
 @pytest.mark.parametrize("seed", range(2))
 async def test_nothing_is_lost_and_nothing_left_over(seed: int):
     rng = Random(seed)
-    async with opened(lambda connection: Unruly(connection, rng), CONFIG) as door:
+    async with opened(lambda connection: Unruly(connection, rng), CONFIG) as server:
         stop = asyncio.Event()
 
         async def answer_what_waits() -> None:
             while not stop.is_set():
-                for handler in door.handlers:
+                for handler in server.handlers:
                     assert isinstance(handler, Unruly)
                     handler.answer()
                 await turns(2)
@@ -114,14 +114,18 @@ async def test_nothing_is_lost_and_nothing_left_over(seed: int):
         answering = asyncio.ensure_future(answer_what_waits())
         async with asyncio.timeout(60):
             for _ in range(2):
-                await asyncio.gather(*(behave(door, rng) for _ in range(15)))
-        await until(lambda: not door.listener.connections)
+                await asyncio.gather(*(behave(server, rng) for _ in range(15)))
+        await until(lambda: not server.listener.connections)
         stop.set()
         await answering
-        for handler in door.handlers:
+        for handler in server.handlers:
             assert isinstance(handler, Unruly)
             while handler.unanswered:
                 handler.answer()
-        assert door.listener.metrics.out_bytes == 0
-        assert (door.memory.pool.in_use_bytes, door.memory.assembling_bytes, door.memory.waiting_count) == (0, 0, 0)
-        assert all(handler.closed == 1 for handler in door.handlers)
+        assert server.listener.metrics.out_bytes == 0
+        assert (server.memory.pool.in_use_bytes, server.memory.assembling_bytes, server.memory.waiting_count) == (
+            0,
+            0,
+            0,
+        )
+        assert all(handler.closed == 1 for handler in server.handlers)

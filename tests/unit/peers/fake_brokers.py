@@ -6,8 +6,8 @@ from typing import Any
 
 from ottla.client.address import Address
 from ottla.client.errors import BrokerUnreachableError, ConnectionLostError
+from ottla.client.io.version_table import VersionTable
 from ottla.client.options import ClientOptions
-from ottla.client.version_table import VersionTable
 from ottla.model.error_code import ErrorCode
 from ottla.peers.cluster_secret import MECHANISM, BrokerIdentity, ClusterCredential
 from ottla.protocol.message import ApiMessage
@@ -27,6 +27,7 @@ class FakeConnection:
         self.address = broker.address
         self.versions = VersionTable({})
         self.closed = False
+        self.timed_out = False
         self.on_closed: Callable[[], None] | None = None
         self.agreed = 0
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()

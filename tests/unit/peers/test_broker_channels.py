@@ -53,8 +53,8 @@ class World:
             rng=rng,
             timer=self.timer,
             tasks=self.tasks,
+            authentication=BrokerAuthentication(lambda: BrokerIdentity(1, CLUSTER, SECRET), rng, self.tasks),
         )
-        self.channels.authentication = BrokerAuthentication(BrokerIdentity(1, CLUSTER, SECRET), rng, self.tasks)
         self.gone: list[tuple[int, int]] = []
         self.channels.on_image(image(broker_1=5, broker_2=6))
 

@@ -1,7 +1,7 @@
 """What is asked of the controller while it is elsewhere, moves, comes here, or is nowhere."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from ottla.peers.broker_channels import BrokerChannels
 from ottla.peers.cluster_secret import BrokerIdentity
 from ottla.peers.controller_channel import (
     CATCH_UP_MS_MAX,
+    LOOK_AFTER,
     OFFSET_BYTES,
     ControllerChannel,
     decode_principal,
@@ -28,6 +29,7 @@ from ottla.peers.controller_channel import (
 from ottla.protocol.frame import decode_request_header, encode_response
 from ottla.protocol.message import ApiMessage
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -54,6 +56,9 @@ class HereOrNot:
     async def allocate_producer_ids(self) -> range:
         return range(7, 8)
 
+    async def for_client(self, deciding: Coroutine[Any, Any, Any]) -> Any:
+        return await deciding
+
 
 class World:
     """Broker 1; brokers 2 and 3 as they answer."""
@@ -71,8 +76,8 @@ class World:
             rng=rng,
             timer=self.timer,
             tasks=self.tasks,
+            authentication=BrokerAuthentication(lambda: BrokerIdentity(1, CLUSTER, SECRET), rng, self.tasks),
         )
-        channels.authentication = BrokerAuthentication(BrokerIdentity(1, CLUSTER, SECRET), rng, self.tasks)
         self.here = HereOrNot()
         self.publisher = MetadataPublisher(self.image(2))
         channels.on_image(self.publisher.image)
@@ -269,3 +274,25 @@ def test_a_principal_is_written_as_kafka_writes_it() -> None:
     data = encode_principal(Principal("User", "alice"))
     assert data == b"\x00\x00" + b"\x05User" + b"\x06alice" + b"\x00" + b"\x00"
     assert decode_principal(data) == ALICE
+
+
+async def test_heartbeats_find_the_controller_that_took_over_from_one_cut_off_from_the_store(world: World) -> None:
+    def answer(broker_id: int) -> Callable[[ApiMessage], ApiMessage]:
+        def answer(message: ApiMessage) -> ApiMessage:
+            if isinstance(message, MetadataRequest):
+                return MetadataResponse(controller_id=3)
+            assert isinstance(message, BrokerHeartbeatRequest)
+            assert broker_id == 3
+            return BrokerHeartbeatResponse(is_caught_up=True, is_fenced=True)
+
+        return answer
+
+    await world.publish(1, 1)
+    for broker_id, other in world.others.items():
+        other.answer = answer(broker_id)
+    for _ in range(LOOK_AFTER):
+        with pytest.raises(ApiError) as refused:
+            await world.channel.heartbeat(want_shutdown=False, timeout_ms=4_500)
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+    answered = await world.channel.heartbeat(want_shutdown=False, timeout_ms=4_500)
+    assert answered.is_fenced

@@ -29,6 +29,7 @@ class World:
         self.answer: HeartbeatAnswer | ClientError | ApiError = SERVES
         self.wishes: list[bool] = []
         self.disks = Disks()
+        self.heard: list[bool] = []
         self.on_its_way: Callable[[HeartbeatAnswer], None] | None = None
         self.told: tuple[bool, frozenset[UUID]] = (False, frozenset())
         self.heartbeats = Heartbeats(
@@ -68,7 +69,7 @@ async def settle() -> None:
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
     world = World()
-    world.heartbeats.start()
+    world.heartbeats.start(world.heard.append)
     await settle()
     yield world
     world.heartbeats.close()
@@ -106,7 +107,7 @@ async def test_one_that_was_not_heard_is_sent_again_soon_and_said_once(
     await world.passed(INTERVAL_MS)
     assert await world.passed(IMPATIENT_MS) == 1
     assert await world.passed(IMPATIENT_MS) == 1
-    assert len([each for each in caplog.messages if "does not hear" in each]) == 1
+    assert len([each for each in caplog.messages if "cannot send heartbeats" in each]) == 1
     world.answer = SERVES
     await world.passed(IMPATIENT_MS)
     assert await world.passed(IMPATIENT_MS) == 0
@@ -177,3 +178,11 @@ async def test_what_changes_while_one_is_on_its_way_is_told_by_the_next_one_at_o
     assert await world.passed(INTERVAL_MS) == 2
     assert world.told == (False, frozenset({failed}))
     assert await world.passed(INTERVAL_MS - 1) == 0
+
+
+async def test_each_answer_says_whether_the_broker_is_fenced_whatever_it_has_read(world: World) -> None:
+    world.heard.clear()
+    for answer in (SERVES, FENCED, FENCED, SERVES):
+        world.answer = answer
+        await world.passed(INTERVAL_MS)
+    assert world.heard == [False, True, True, False]

@@ -1,4 +1,4 @@
-"""A broker's door and another broker's channels over loopback: who proves what, and what strangers are told."""
+"""A broker's gateway and another broker's channels over loopback: who proves what, and what strangers are told."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ottla.client.address import Address
-from ottla.client.asyncio_io import AsyncioConnection, AsyncioIo
 from ottla.client.errors import ConnectionLostError, UnsupportedApiError
+from ottla.client.io.asyncio_io import AsyncioConnection, AsyncioIo
 from ottla.client.options import ClientOptions
 from ottla.gateways.kafka import api_17_sasl_handshake, api_18_api_versions, api_36_sasl_authenticate
 from ottla.gateways.kafka.api import Api
@@ -19,6 +19,7 @@ from ottla.gateways.kafka.gateway import KafkaGateway
 from ottla.metadata.image.image import BrokerImage, MetadataImage
 from ottla.model.error_code import ErrorCode
 from ottla.network.connection import Connection
+from ottla.network.task_gate import TaskGate
 from ottla.peers.authentication import BrokerAuthentication
 from ottla.peers.authenticator import PeerAuthenticator
 from ottla.peers.broker_channels import BrokerChannels
@@ -38,7 +39,7 @@ SECRET = b"what the brokers of a cluster know"
 
 
 class Brokers:
-    """Broker 2 with its door, and broker 1 with channels to it."""
+    """Broker 2 with its gateway, and broker 1 with channels to it."""
 
     def __init__(self, gateway: KafkaGateway, address: Address, tasks: Tasks) -> None:
         self.gateway = gateway
@@ -46,17 +47,25 @@ class Brokers:
         self.tasks = tasks
         self.asked: list[str] = []
 
-    async def ask(self, *, secret: bytes = SECRET, cluster: str = "abc") -> AllocateProducerIdsResponse:
-        """What broker 1 is answered."""
+    async def ask(
+        self, *, secret: bytes = SECRET, cluster: str = "abc", broker_id: int = 1
+    ) -> AllocateProducerIdsResponse:
+        """What a broker is answered."""
         timer, rng = ManualTimer(), SeededRng(3)
         channels = BrokerChannels(
-            1, "default", AsyncioIo(), clock=SystemClock(), rng=rng, timer=timer, tasks=self.tasks
+            broker_id,
+            "default",
+            AsyncioIo(),
+            clock=SystemClock(),
+            rng=rng,
+            timer=timer,
+            tasks=self.tasks,
+            authentication=BrokerAuthentication(lambda: BrokerIdentity(broker_id, cluster, secret), rng, self.tasks),
         )
-        channels.authentication = BrokerAuthentication(BrokerIdentity(1, cluster, secret), rng, self.tasks)
         channels.on_image(MetadataImage(cluster, brokers={2: BrokerImage(2, 1, *self.address, None)}))
         try:
             return await channels.request(
-                2, AllocateProducerIdsRequest(broker_id=1), AllocateProducerIdsResponse, timeout_ms=60_000
+                2, AllocateProducerIdsRequest(broker_id=broker_id), AllocateProducerIdsResponse, timeout_ms=60_000
             )
         finally:
             channels.close()
@@ -83,20 +92,22 @@ async def brokers() -> AsyncIterator[Brokers]:
             api_17_sasl_handshake.API,
             api_18_api_versions.API,
             api_36_sasl_authenticate.API,
-            Api(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, allocate, is_task=True, is_between_brokers=True),
+            Api(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, allocate, is_async=True, is_between_brokers=True),
         )
     )
     features = SimpleNamespace(supported=[], finalized=SimpleNamespace(epoch=0, levels={}))
-    broker: Any = SimpleNamespace(tasks=tasks, features=features)
+    broker: Any = SimpleNamespace(task_gate=TaskGate(), tasks=tasks, features=features)
     gateway = KafkaGateway(broker, apis, None)  # type: ignore[arg-type]
 
     def connect(connection: Connection) -> Any:
         return gateway.connect(connection)
 
-    async with opened(connect) as door:
+    async with opened(connect) as listening:
         identity = BrokerIdentity(2, "abc", SECRET)
-        gateway.authenticator = PeerAuthenticator(identity, door.listener.name, SeededRng(2), tasks)
-        world = Brokers(gateway, Address(*door.listener.address), tasks)
+        gateway.authenticator = PeerAuthenticator(
+            lambda: identity, listening.listener.name, SeededRng(2), tasks, {1, 2}.__contains__
+        )
+        world = Brokers(gateway, Address(*listening.listener.address), tasks)
         world.asked = asked
         yield world
         await tasks.close()
@@ -138,6 +149,12 @@ async def test_another_secret_is_refused_with_one_line_and_asks_nothing(
 async def test_a_broker_of_another_cluster_is_refused(brokers: Brokers) -> None:
     with pytest.raises(NotProvenError, match="it belongs to another cluster than this one, abc"):
         await brokers.ask(cluster="xyz")
+    assert brokers.asked == []
+
+
+async def test_who_knows_the_secret_is_no_broker_that_the_cluster_does_not_have(brokers: Brokers) -> None:
+    with pytest.raises(NotProvenError, match="no broker 77 is registered in this cluster"):
+        await brokers.ask(broker_id=77)
     assert brokers.asked == []
 
 

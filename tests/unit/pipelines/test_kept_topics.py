@@ -1,6 +1,6 @@
 """The controller knows the topics in which commands, pipelines and Spark's sink keep what they must not lose."""
 
-from ottla.client.pushed_metrics import CLIENT_METRICS_TOPIC
+from ottla.client.admin.pushed_metrics import CLIENT_METRICS_TOPIC
 from ottla.model.topic_name import KEPT_TOPICS
 from ottla.pipelines.dead_letters import ledger
 from ottla.pipelines.runner import lease_log

@@ -24,6 +24,15 @@ def lines(width: int, **queries: Sums) -> list[str]:
     return ["".join(text for text, _ in line) for line in screen_lines(queries, width)]
 
 
+@pytest.mark.parametrize("width", [40, 80])
+def test_what_is_being_done_is_said_below_the_numbers_and_before_there_are_any(width):
+    doing = {"delays": "delays: its micro-batch has been under way for 120 s", "lake": "lake: plans its query"}
+    for queries in ({}, {"delays": sums("delays")}):
+        shown = ["".join(text for text, _ in line) for line in screen_lines(queries, width, doing)]
+        assert max(map(len, shown)) <= width
+        assert " ".join(" ".join(shown).split()).endswith("under way for 120 s lake: plans its query")
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 400])
 def test_everything_is_said_in_a_terminal_of_any_width(width):
     shown = lines(width, delays=sums("delays"), lake=sums("lake"))

@@ -61,3 +61,50 @@ def test_when_nobody_reads_any_more_the_queries_are_told_to_end_once_and_nothing
     tell(Watching({}, shown, ManualClock(0)))
     shown.tick()
     assert (len(written), ends, type(shown.error)) == (1, ["ends"], BrokenPipeError)
+
+
+def test_a_run_shows_life_before_its_first_micro_batch_is_done():
+    lines: list[str] = []
+    clock = ManualClock(0)
+    view = PlainLines(lines.append, clock)
+    watching = Watching({}, view, clock)
+    view.event("starting", "p")
+    watching.starting("p.out")
+    for _ in range(100):
+        watching.working("p.out")
+        clock.advance(250)
+    assert lines == [
+        "p: starts Spark",
+        "p.out: plans its query",
+        "p.out: its first micro-batch has begun",
+        "p.out: its micro-batch has been under way for 10 s",
+        "p.out: its micro-batch has been under way for 20 s",
+    ]
+    lines.clear()
+    watching.progressed("p.out", {})
+    for _ in range(40):
+        watching.working("p.out")
+        clock.advance(250)
+    assert lines == [], "a later micro-batch is told of when it takes long"
+    watching.working("p.out")
+    assert lines == ["p.out: its micro-batch has been under way for 10 s"]
+
+
+def test_a_query_that_is_started_again_and_again_while_brokers_are_away_is_told_of_once():
+    lines: list[str] = []
+    clock = ManualClock(0)
+    watching = Watching({}, PlainLines(lines.append, clock), clock)
+    for _ in range(5):
+        watching.starting("p.out")
+        watching.working("p.out")
+        clock.advance(20_000)
+        if len(lines) == 2:
+            watching.waits("p.out", AWAY)
+    assert lines == [
+        "p.out: plans its query",
+        "p.out: its first micro-batch has begun",
+        f"p.out: waits until it can go on: {AWAY.reason}",
+    ]
+    watching.returned("p.out", 80_000)
+    watching.working("p.out")
+    assert len(lines) == 5

@@ -34,6 +34,9 @@ DATA_PACKAGES = {
 }
 """Where kio has the messages that belong to no API."""
 
+OWN_TAGS_FROM = 10_000
+"""Kafka numbers its tags from 0."""
+
 MILLISECONDS_THAT_FLOATS_KEEP = 1 << 41
 VALUES_OF_RICH_TYPES = {
     "error_code": st.sampled_from([int(code) for code in ErrorCode]),
@@ -83,6 +86,8 @@ def readable_values(message_class: type[Message], version: int) -> dict[tuple[st
                 values[struct.name, each.name] = VALUES_OF_RICH_TYPES[kio_field.metadata["kafka_type"]]
 
     walk(table.structs[message_class.__name__], class_of(message_class, version))
+    for struct in table.structs.values():
+        values |= {(struct.name, each.name): st.nothing() for each in struct.fields if _is_our_own(each)}
     return values
 
 
@@ -120,8 +125,13 @@ def _plain(each: FieldSchema, value: Any) -> Any:
     return value
 
 
+def _is_our_own(each: FieldSchema) -> bool:
+    """Whether Kafka has no such field: a tagged one, which it skips."""
+    return each.tag is not None and each.tag >= OWN_TAGS_FROM
+
+
 def _pairs(struct: StructSchema, kio_class: Any, version: int) -> Iterator[tuple[FieldSchema, Any]]:
-    carried = [each for each in struct.fields if version in each.versions]
+    carried = [each for each in struct.fields if version in each.versions and not _is_our_own(each)]
     return zip(carried, fields(kio_class), strict=True)
 
 

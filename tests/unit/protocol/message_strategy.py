@@ -93,7 +93,7 @@ def _values(
             else PRIMITIVES[each.type_name]
         )
     if each.is_array:
-        values = st.lists(values, max_size=2).map(tuple)
+        values = st.lists(values, max_size=0 if values.is_empty else 2).map(tuple)
     if each.nullable and version in each.nullable:
         values = st.none() | values
     return values

@@ -15,6 +15,8 @@ NOT_IN_KIO = {
     },
     "VotersRecord": "kio stops at the control records that clients meet",
     "ProducerSnapshot": "kio has no files",
+    "DescribeDeliveriesRequest": "an API of Ottla alone",
+    "DescribeDeliveriesResponse": "an API of Ottla alone",
 }
 """The messages that only the plain writer beside these tests checks, and why."""
 

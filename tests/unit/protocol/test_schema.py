@@ -62,7 +62,7 @@ def test_the_attributes_of_a_field() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("message M  versions 0  flexible none", "message is no kind of message"),
+        ("message M  versions 0  flexible none", "message is not a kind of message"),
         ("data D  versions 0  flexible none\n  A  []Missing", "D.A: no struct is called Missing"),
         ("data D  versions 0  flexible none\n  A  int8  colour red", "no field has the attribute colour"),
         ("data D  versions 0  flexible none\n  A  int8\n  A  int8", "line 3: .*D has a second field A"),

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID, uuid5
 
-from ottla.client.cluster_metadata import PartitionMetadata, TopicMetadata
+from ottla.client.consuming.fetch import AbortedTransaction, FetchedBatches
+from ottla.client.consuming.group_offsets import CommittedOffset
+from ottla.client.consuming.offsets import ListedOffset, OffsetAt
 from ottla.client.errors import BrokerError, OffsetOutOfRangeError, TopicNotFoundError
-from ottla.client.fetch import AbortedTransaction, FetchedBatches
-from ottla.client.group_offsets import CommittedOffset
-from ottla.client.offsets import ListedOffset, OffsetAt
-from ottla.client.produce import ProducedBatch
+from ottla.client.io.cluster_metadata import PartitionMetadata, TopicMetadata
+from ottla.client.producing.produce import ProducedBatch
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import build_batch, decode_records

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.client.offsets import OffsetAt
+from ottla.client.consuming.offsets import OffsetAt
 from ottla.model.topic_partition import TopicPartition
 from ottla.pipelines.archive import running
 from ottla.pipelines.archive.archive import Archive

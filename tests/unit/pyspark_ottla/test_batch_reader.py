@@ -86,4 +86,4 @@ def test_what_is_for_streams_is_left_alone_as_sparks_own_source_does(log, caplog
     monkeypatch.setattr("pyspark_ottla.options._warned", set())
     log.create("t", records=5)
     assert offsets(reader(maxOffsetsPerTrigger="2")) == {0: [0, 1, 2, 3, 4]}
-    assert "option maxOffsetsPerTrigger changes nothing here: it is for a stream" in caplog.text
+    assert "option maxOffsetsPerTrigger is ignored: it is for a stream" in caplog.text

@@ -7,6 +7,7 @@ import pytest
 from ottla.client.options import ClientOptions
 from pyspark_ottla.connection import CONNECTION_OPTIONS, Connection
 from pyspark_ottla.options import OptionError, Options
+from tests.certificates import Authority
 
 
 @pytest.fixture(autouse=True)
@@ -45,10 +46,39 @@ def test_kafkas_client_settings_reach_the_client():
     assert (options.request_timeout_ms, options.client_id, options.retry_backoff_ms) == (77, "me", 5)
 
 
-def test_encryption_that_is_not_there_is_refused_rather_than_left_out():
-    assert connection(bootstrap_servers="a:1", security_protocol="PLAINTEXT")
-    with pytest.raises(OptionError, match=r"kafka.security.protocol: only plaintext is supported"):
-        connection(bootstrap_servers="a:1", security_protocol="SASL_SSL")
+def test_encryption_and_a_login_reach_the_client_and_no_message():
+    authority = Authority()
+    made = connection(
+        bootstrap_servers="a:1",
+        security_protocol="SASL_SSL",
+        ssl_truststore_certificates=authority.certificate_pem,
+        sasl_mechanism="PLAIN",
+        sasl_username="anna",
+        sasl_password="secret",
+    )
+    options = ClientOptions.of(made.bootstrap, **dict(made.settings))
+    assert (options.security_protocol, options.sasl.credentials) == ("SASL_SSL", ("anna", "secret"))
+    assert options.tls.context().get_ca_certs()
+    assert "secret" not in repr(made)
+    assert pickle.loads(pickle.dumps(made)) == made
+
+
+def test_what_is_only_for_encryption_says_nothing_where_there_is_none():
+    made = connection(bootstrap_servers="a:1", security_protocol="PLAINTEXT", sasl_mechanism="PLAIN")
+    assert ClientOptions.of(made.bootstrap, **dict(made.settings)).sasl is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"security_protocol": "TLS"}, "kafka.security.protocol: write PLAINTEXT or SSL"),
+        ({"security_protocol": "SSL", "ssl_truststore_location": "/no/such"}, "ssl.truststore.location=/no/such"),
+        ({"security_protocol": "SASL_SSL"}, "needs sasl_username"),
+    ],
+)
+def test_encryption_that_cannot_be_is_refused_rather_than_left_out(settings, said):
+    with pytest.raises(OptionError, match=said):
+        connection(bootstrap_servers="a:1", **settings)
 
 
 def test_equal_connections_are_equal_on_the_other_side_of_a_pickle():

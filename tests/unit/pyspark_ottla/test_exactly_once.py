@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from ottla.client.admin import NewTopic
+from ottla.client.admin.admin import NewTopic
 from ottla.client.blocking import BlockingClient
 from pyspark_ottla import DefaultSource, sink_state
 from pyspark_ottla.delivery import Refused
@@ -168,12 +168,12 @@ def test_a_driver_that_dies_while_it_commits_writes_the_batch_once(sink, before,
     message = first.task(first.plan(), 0, ["a"])
     target = {
         "append": "pyspark_ottla.sink_ledger.SinkLedger.append",
-        "send": "ottla.client.blocking_producer.BlockingProducer.send",
-        "end": "ottla.client.blocking_transactions.BlockingTransactions.end",
+        "send": "ottla.client.producing.blocking_producer.BlockingProducer.send",
+        "end": "ottla.client.producing.blocking_transactions.BlockingTransactions.end",
     }[before]
     with monkeypatch.context() as patch:
         # Not even the abort of what failed is sent.
-        patch.setattr("ottla.client.blocking_transactions.BlockingTransactions.end", killed)
+        patch.setattr("ottla.client.producing.blocking_transactions.BlockingTransactions.end", killed)
         patch.setattr(target, killed)
         with pytest.raises(Killed):
             first.commit([message], 0)
@@ -336,7 +336,7 @@ def test_a_commit_whose_answer_was_lost_and_that_another_driver_overtook_has_hap
         transactions.take_over(60_000)
         transactions.end(identity, commit=commit)
 
-    monkeypatch.setattr("ottla.client.blocking_transactions.BlockingTransactions.end", end_and_be_overtaken)
+    monkeypatch.setattr("ottla.client.producing.blocking_transactions.BlockingTransactions.end", end_and_be_overtaken)
     query.commit([message], 0)
     assert sink.committed() == ["a"]
 

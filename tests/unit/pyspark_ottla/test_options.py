@@ -42,7 +42,7 @@ def test_what_is_left_alone_is_told_once(caplog, monkeypatch):
     for _ in range(2):
         options(**{"kafka.auto.offset.reset": "latest"}).warn_of_ignored()
     [told] = [record.getMessage() for record in caplog.records]
-    assert told.startswith("option kafka.auto.offset.reset changes nothing here: Spark's checkpoint says")
+    assert told.startswith("option kafka.auto.offset.reset is ignored: Spark's checkpoint says")
 
 
 def test_it_is_named_as_it_is_written_though_spark_hands_it_over_in_lower_case(caplog, monkeypatch):

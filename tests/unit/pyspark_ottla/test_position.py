@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.client.offsets import OffsetAt
+from ottla.client.consuming.offsets import OffsetAt
 from ottla.model.topic_partition import TopicPartition
 from pyspark_ottla.options import OptionError, Options
 from pyspark_ottla.position import ENDING_OPTIONS, STARTING_OPTIONS, ending_position, starting_position

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client.fetch import AbortedTransaction
+from ottla.client.consuming.fetch import AbortedTransaction
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import build_batch
 from pyspark_ottla.data_loss import DataLossError

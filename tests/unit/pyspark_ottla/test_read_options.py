@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.client.offsets import IsolationLevel
+from ottla.client.consuming.offsets import IsolationLevel
 from pyspark_ottla.options import OptionError
 from pyspark_ottla.read_options import BATCH_BYTES_LIMIT, ReadOptions, available_cores
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ottla.client.blocking import BlockingClient
-from ottla.client.fetch import FetchedBatches
-from ottla.client.producer_batch import Identity
+from ottla.client.consuming.fetch import FetchedBatches
+from ottla.client.producing.producer_batch import Identity
 from ottla.native import decode_records
 from pyspark_ottla.sink_ledger import PARTITION, Attempt, Closing, Ledger, Owner, SinkLedger, State
 from tests.broker_process import BrokerProcess

@@ -273,7 +273,7 @@ class TestGroup:
         query.batch()
         log.refuses_commits = ErrorCode.UNKNOWN_MEMBER_ID
         assert query.batch() == places("t", 0, 30, 50)
-        assert "the progress of group 'g' was not committed" in caplog.text
+        assert "could not commit the offsets of group 'g'" in caplog.text
 
     def test_beginning_from_a_group_needs_its_name(self):
         with pytest.raises(OptionError, match="startingOffsets: group needs option groupId"):

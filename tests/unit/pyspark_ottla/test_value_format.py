@@ -139,7 +139,7 @@ def test_a_schema_may_be_a_file(log, tmp_path):
         ({"valueFormat": "json"}, "json needs option valueSchema: the columns as in id long"),
         ({"valueFormat": "json", "valueSchema": "order.ddl"}, "nor a file of them: expected a name before '.ddl'"),
         ({"valueFormat": "json", "valueSchema": '{"type": "strct"}'}, "not the columns of a struct"),
-        ({"valueFormat": "json", "valueSchema": "n interval"}, "'interval' is no type"),
+        ({"valueFormat": "json", "valueSchema": "n interval"}, "'interval' is not a type"),
         ({"valueFormat": "json", "valueSchema": VARIANT}, "variant cannot be read from JSON"),
         ({"valueFormat": "plain-json"}, "plain-json needs option valueSchema with fields"),
         ({"valueFormat": "avro"}, "needs option valueSchema, or schemaRegistry"),

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.model.topic_partition import TopicPartition
 from ottla.replication.acknowledgement import AppendAck
-from ottla.replication.batch_opener import BatchOpener
+from ottla.replication.batch_decompressor import BatchDecompressor
 from ottla.replication.partition import Partition
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
@@ -40,7 +40,7 @@ async def new_partition(tmp_path: Path) -> AsyncIterator[Callable[..., object]]:
     """Makes partitions of a topic `t` in one data directory; `on_change` is told of what readers notice."""
     clock = SystemClock()
     tasks = Tasks("test")
-    its_opener = BatchOpener(Tasks("open"))
+    its_opener = BatchDecompressor(Tasks("open"))
     loop = asyncio.get_running_loop()
     timer = Timer(clock, loop.call_later)
     logs = LogManager(tmp_path, disk=OsDisk(), clock=clock, timer=timer, tasks=tasks)
@@ -53,7 +53,7 @@ async def new_partition(tmp_path: Path) -> AsyncIterator[Callable[..., object]]:
         flush_before_ack: bool = True,
         config: LogConfig | None = None,
         on_change: Callable[[Partition], None] | None = None,
-        opener: BatchOpener | None = None,
+        opener: BatchDecompressor | None = None,
     ) -> Partition:
         name = TopicPartition("t", index)
         log = await logs.create_log(name, UUID(int=7), config or LogConfig())

@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -31,7 +32,7 @@ from ottla.protocol.messages.fetch import (
 )
 from ottla.replication.acknowledgement import AppendAck
 from ottla.replication.alter_partitions import IsrAnswer, OnIsrAnswer
-from ottla.replication.batch_opener import BatchOpener
+from ottla.replication.batch_decompressor import BatchDecompressor
 from ottla.replication.isr_manager import IsrManager
 from ottla.replication.partition import ACKS_ALL, Partition
 from ottla.replication.partition_roles import PartitionRoles
@@ -42,6 +43,7 @@ from ottla.replication.replication_quota import ReplicationQuota
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.log_throttle import LogThrottle
+from ottla.runtime.outage_log import OutageLog
 from ottla.runtime.purgatory import Purgatory
 from ottla.runtime.sampled_rate import Windows
 from ottla.runtime.tasks import Tasks
@@ -90,7 +92,7 @@ class Broker:
         clock = cluster.clock
         self.timer = Timer(clock, asyncio.get_running_loop().call_later)
         self.tasks = Tasks(f"broker {broker_id}")
-        self.opener = BatchOpener(Tasks("open"))
+        self.opener = BatchDecompressor(Tasks("open"))
         self.logs = LogManager(path, disk=OsDisk(), clock=clock, timer=self.timer, tasks=self.tasks)
         self.purgatory = Purgatory(self.timer)
         self.replicas = ReplicaManager()
@@ -103,6 +105,9 @@ class Broker:
             opener=self.opener,
             fetch_purgatory=self.purgatory,
             lag_max_ms=cluster.lag_max_ms,
+            tasks=self.tasks,
+            reaches=lambda other, _timeout_ms: cluster.reaches(broker_id, other),
+            silence_max_ms=cluster.silence_max_ms,
         )
         self.own_quota = ReplicationQuota(clock, Windows())
         self.follower_quota = ReplicationQuota(clock, Windows())
@@ -115,6 +120,7 @@ class Broker:
             timer=self.timer,
             tasks=self.tasks,
             throttled=LogThrottle(logging.getLogger(__name__), clock),
+            outage_log=partial(OutageLog, logging.getLogger(__name__), clock),
         )
         self.roles = PartitionRoles(self.isr_manager, self.fetchers)
         self.partition: Partition
@@ -196,12 +202,15 @@ class Cluster:
     ) -> None:
         self.path = path
         self.clock = clock
+        self.silence_max_ms = 0
         self.flush_before_ack = flush_before_ack
         self.min_isr = min_isr
         self.lag_max_ms = lag_max_ms
         self.brokers: dict[int, Broker] = {}
         self.unreachable: set[int] = set()
         """Brokers that nobody hears, and that hear nobody."""
+        self.cut: set[frozenset[int]] = set()
+        """Pairs of brokers that do not hear each other."""
         self.controller_answers = True
         self.next_broker_epoch = 100
         self.live: dict[int, int] = {}
@@ -272,6 +281,13 @@ class Cluster:
                 )
         asyncio.get_running_loop().call_soon(on_answer, answer)
 
+    def _hear(self, one: int, other: int) -> bool:
+        return not {one, other} & self.unreachable and frozenset((one, other)) not in self.cut
+
+    async def reaches(self, broker_id: int, other: int) -> bool:
+        """Whether a broker finds another."""
+        return other in self.brokers and self._hear(broker_id, other)
+
     def fetch_from(self, follower: Broker) -> FetchFrom:
         async def fetch(leader_id: int, number: int, request: FetchRequest, timeout_ms: int) -> FetchResponse:
             del number, timeout_ms
@@ -281,7 +297,7 @@ class Cluster:
 
     async def _fetch(self, follower: Broker, leader_id: int, request: FetchRequest) -> FetchResponse:
         leader = self.brokers.get(leader_id)
-        if leader is None or {leader_id, follower.broker_id} & self.unreachable:
+        if leader is None or not self._hear(leader_id, follower.broker_id):
             await asyncio.sleep(0)
             raise ConnectionLostError("cut off")
         state = request.replica_state
@@ -312,7 +328,7 @@ class Cluster:
         reads = await done
         replica.charge(targets, reads)
         data = tuple(_data(index, read) for index, read in zip(session, reads, strict=True))
-        if {leader_id, follower.broker_id} & self.unreachable:
+        if not self._hear(leader_id, follower.broker_id):
             raise ConnectionLostError("cut off")
         return FetchResponse(session_id=1, responses=(FetchableTopicResponse(topic_id=TOPIC_ID, partitions=data),))
 
@@ -354,6 +370,7 @@ async def cluster(
     flush_before_ack: bool = True,
     min_isr: int = 1,
     lag_max_ms: int = 60_000,
+    silence_max_ms: int = 3_600_000,
     clock: SystemClock | None = None,
 ) -> AsyncIterator[Cluster]:
     """Brokers 1 to `count`, all in sync; broker 1 leads."""
@@ -364,6 +381,7 @@ async def cluster(
         lag_max_ms=lag_max_ms,
         clock=clock or SystemClock(),
     )
+    made.silence_max_ms = silence_max_ms
     await made.begin(count)
     try:
         yield made

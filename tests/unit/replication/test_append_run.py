@@ -8,7 +8,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.native import build_batch
 from ottla.records.compression import CompressionType
 from ottla.replication.acknowledgement import AppendAck
-from ottla.replication.batch_opener import BatchOpener
+from ottla.replication.batch_decompressor import BatchDecompressor
 from ottla.replication.partition import ACKS_ALL, ACKS_LEADER, Partition
 from ottla.runtime.tasks import Tasks
 from ottla.storage.log_config import LogConfig
@@ -67,7 +67,7 @@ class HeldTasks(Tasks):
 
 async def test_no_run_overtakes_a_batch_that_is_being_opened(new_partition: NewPartition) -> None:
     tasks = HeldTasks()
-    opener = BatchOpener(tasks)
+    opener = BatchDecompressor(tasks)
     config = LogConfig(cleanup_policy=frozenset({"compact"}))
     partition = await new_partition(config=config, opener=opener)
     await append(partition, batch()).ack
@@ -124,9 +124,9 @@ async def test_nothing_is_written_at_once_that_has_to_wait_or_is_refused(new_par
     partition.flush_before_ack = True
     assert write_run(partition, ACKS_ALL, batch()) is None
     partition.flush_before_ack = False
-    partition.min_insync_replicas = 2
+    partition.min_insync_replicas, partition.replica_count = 2, 3
     assert write_run(partition, ACKS_ALL, batch()) is None
-    partition.min_insync_replicas = 1
+    partition.min_insync_replicas = partition.replica_count = 1
     release = partition.hold_appends()
     assert write_run(partition, ACKS_ALL, batch()) is None
     release()

@@ -4,6 +4,9 @@ import asyncio
 import logging
 from pathlib import Path
 
+import pytest
+
+from ottla.client.errors import BrokerUnreachableError
 from ottla.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -14,6 +17,7 @@ from ottla.protocol.messages.fetch import (
 from ottla.replication.partition import ACKS_LEADER
 from ottla.replication.replica_fetcher import ReplicaFetcher, Truncation
 from ottla.runtime.log_throttle import LogThrottle
+from ottla.runtime.outage_log import OutageLog
 from tests.unit.replication.replicas import LIMITS, TOPIC_ID, Broker, cluster, until
 
 
@@ -23,15 +27,14 @@ class Leader:
     def __init__(self) -> None:
         self.asked: list[FetchRequest] = []
         self._answers: asyncio.Queue[bytes] = asyncio.Queue()
-        self.failure: Exception | None = None
-        """What the next request ends with, in place of an answer."""
+        self.failures: list[Exception] = []
+        """What the next requests end with, in place of an answer; the last one first."""
 
     async def fetch(self, leader_id: int, number: int, request: FetchRequest, timeout_ms: int) -> FetchResponse:
         del leader_id, number, timeout_ms
         self.asked.append(request)
-        failure, self.failure = self.failure, None
-        if failure is not None:
-            raise failure
+        if self.failures:
+            raise self.failures.pop()
         data = PartitionData(partition_index=0, high_watermark=0, records=memoryview(await self._answers.get()))
         return FetchResponse(session_id=1, responses=(FetchableTopicResponse(topic_id=TOPIC_ID, partitions=(data,)),))
 
@@ -56,6 +59,7 @@ def fetcher_of(follower: Broker, leader: Leader) -> ReplicaFetcher:
         timer=follower.timer,
         tasks=follower.tasks,
         throttled=LogThrottle(logging.getLogger(__name__), follower.clock),
+        outage=OutageLog(logging.getLogger(__name__), follower.clock),
     )
 
 
@@ -90,10 +94,31 @@ async def test_a_fetch_that_fails_as_nobody_expected_is_tried_again(tmp_path: Pa
         follower, leader = made.brokers[2], Leader()
         await follower.fetchers.close()
         await made.leader.append(b"first", count=3, acks=ACKS_LEADER)
-        leader.failure = RuntimeError("nobody thought of this")
+        leader.failures = [RuntimeError("nobody thought of this")]
         fetcher = fetcher_of(follower, leader)
         fetcher.add(follower.partition)
         follower.tasks.spawn(fetcher.run(), "fetching")
         assert await leader.offset(2) == 0
         leader.answer(made.leader.contents)
         assert await leader.offset(3) == 3
+
+
+async def test_a_leader_that_does_not_answer_is_told_when_that_begins_and_when_it_ends(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each attempt of each follower had a line."""
+    caplog.set_level(logging.INFO, __name__)
+    async with cluster(tmp_path, 2) as made:
+        follower, leader = made.brokers[2], Leader()
+        await follower.fetchers.close()
+        await made.leader.append(b"first", count=3, acks=ACKS_LEADER)
+        leader.failures = [BrokerUnreachableError("no answer")] * 4
+        fetcher = fetcher_of(follower, leader)
+        fetcher.add(follower.partition)
+        follower.tasks.spawn(fetcher.run(), "fetching")
+        leader.answer(made.leader.contents)
+        assert await leader.offset(6) == 3
+    assert [each.split(",")[0] for each in caplog.messages if "fetch" in each] == [
+        "cannot fetch from broker 1",
+        "fetching from broker 1 again",
+    ]

@@ -83,8 +83,79 @@ async def test_who_lags_leaves_the_isr_and_joins_again_when_it_has_caught_up(
         await until(lambda: set(made.state.isr) == {1, 2, 3})
         assert await acked(made.leader.append(b"y")) is ErrorCode.NONE
         await until(lambda: made.brokers[3].partition.local_end_offset == 2)
-    assert re.search(r"ISR 1,2,3 is to become 1,2: broker 3 has offset -?\d+ of \d+ for 1000 ms", caplog.text)
-    assert "ISR 1,2 is to become 1,2,3: broker 3 has caught up" in caplog.text
+    assert re.search(
+        r"ISR change from 1,2,3 to 1,2 proposed: broker 3 has offset -?\d+ of \d+ for 1000 ms", caplog.text
+    )
+    assert "ISR change from 1,2 to 1,2,3 proposed: broker 3 has caught up" in caplog.text
+
+
+async def test_a_follower_that_its_leader_cannot_reach_is_not_waited_for_as_long_as_one_that_is_slow(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ottla.replication.isr_manager")
+    async with cluster(tmp_path, lag_max_ms=3_600_000, silence_max_ms=300) as made:
+        assert await acked(made.leader.append(b"x")) is ErrorCode.NONE
+        made.cut.add(frozenset((1, 3)))
+        assert await acked(made.leader.append(b"y")) is ErrorCode.NONE
+        assert set(made.state.isr) == {1, 2}
+        assert await acked(made.leader.append(b"z")) is ErrorCode.NONE
+        assert len(made.proposals) == 1
+        made.cut.clear()
+        await until(lambda: set(made.state.isr) == {1, 2, 3})
+    assert "ISR change from 1,2,3 to 1,2 proposed: no answer from broker 3, which is behind" in caplog.text
+
+
+async def test_a_follower_that_is_silent_and_answers_keeps_its_time(tmp_path: Path) -> None:
+    async with cluster(tmp_path, lag_max_ms=3_600_000, silence_max_ms=30) as made:
+        assert await acked(made.leader.append(b"x")) is ErrorCode.NONE
+        asked = []
+
+        async def reaches(_broker_id: int, other: int) -> bool:
+            asked.append(other)
+            return True
+
+        made.reaches = reaches  # type: ignore[method-assign,assignment]
+        made.unreachable.add(3)
+        waits = made.leader.append(b"y")
+        await until(lambda: len(asked) > 6)
+        assert (waits.done(), made.proposals) == (False, [])
+
+
+async def test_a_leader_that_reaches_no_majority_keeps_its_in_sync_replicas(tmp_path: Path) -> None:
+    async with cluster(tmp_path, lag_max_ms=3_600_000, silence_max_ms=30) as made:
+        assert await acked(made.leader.append(b"x")) is ErrorCode.NONE
+        asked = []
+        ask = made.reaches
+
+        async def reaches(broker_id: int, other: int) -> bool:
+            asked.append(other)
+            return await ask(broker_id, other)
+
+        made.reaches = reaches  # type: ignore[method-assign]
+        made.cut.update((frozenset((1, 2)), frozenset((1, 3))))
+        waits = made.leader.append(b"y")
+        await until(lambda: len(asked) > 6)
+        assert (waits.done(), made.proposals) == (False, [])
+
+
+async def test_a_leader_that_is_fenced_and_does_not_read_it_in_the_metadata_stands_down(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        old, known = made.leader, PartitionImage.from_state(0, made.state)
+        assert await acked(old.append(b"x")) is ErrorCode.NONE
+        made.unreachable.update((2, 3))
+        waits = old.append(b"y")
+        assert old.roles.stand_down(old.partition)
+        assert await acked(waits) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert await acked(old.append(b"z")) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert not old.roles.stand_down(old.partition)
+        await old.roles.apply(old.partition, known)  # it leads all the same
+        made.unreachable.clear()
+        assert await acked(old.append(b"z")) is ErrorCode.NONE
+        assert old.roles.stand_down(old.partition)
+        await made.fence(1)
+        assert await acked(made.leader.append(b"by another")) is ErrorCode.NONE
+        await made.unfence(1)
+        await until(lambda: old.contents == made.leader.contents)
 
 
 async def test_who_was_up_to_date_before_it_was_let_in_joins_as_soon_as_it_is(tmp_path: Path) -> None:

@@ -37,17 +37,36 @@ def test_who_has_spent_the_rate_waits_until_it_is_kept_again() -> None:
     clock = ManualClock()
     quota = ReplicationQuota(clock, Windows(11, 1_000))
     quota.record(1 << 40)
-    assert quota.wait_ms == 0
-    quota.rate = 1_000
-    assert quota.wait_ms > 0
+    assert (quota.wait_ms, quota.left_bytes) == (0, LONG_MAX)
+    quota.rate = 1_000  # what was spent before it held does not count
+    assert (quota.wait_ms, quota.left_bytes) == (0, 1_000)
+    quota.record(3_000)
+    assert (quota.wait_ms, quota.left_bytes) == (3_000, 0)
     clock.advance(12_000)
+    assert (quota.wait_ms, quota.left_bytes) == (0, 1_000)
+    quota.record(400)
+    assert (quota.wait_ms, quota.left_bytes) == (0, 600)
+    quota.record(600)
     assert quota.wait_ms == 0
-    quota.record(9_000)
+    quota.record(1_000)
+    assert quota.wait_ms == 2_000
+    clock.advance(2_000)
     assert quota.wait_ms == 0
-    quota.record(9_000)
-    assert quota.wait_ms > 0
+    quota.record(1)
+    assert quota.wait_ms == 1
     quota.rate = LONG_MAX
     assert quota.wait_ms == 0
+
+
+def test_a_pause_between_two_throttled_moves_is_no_credit_for_the_second() -> None:
+    clock = ManualClock()
+    quota = ReplicationQuota(clock, Windows(11, 1_000))
+    for rate in (1_000, LONG_MAX, 1_000):
+        quota.rate = rate
+        quota.record(1)
+        clock.advance(5_000)
+    quota.rate = 2_000
+    assert quota.left_bytes == 2_000
 
 
 async def behind(made: Cluster) -> Broker:

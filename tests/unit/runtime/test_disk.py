@@ -76,6 +76,12 @@ def test_every_directory_that_is_made_is_synced_into_its_parent(tmp_path: Path, 
     assert len(synced) == 2
 
 
+@pytest.mark.parametrize("path", ["/proc/ottla", "/proc/ottla/below"])
+def test_make_dir_gives_up_where_nothing_can_be_made(path: str):
+    with pytest.raises(OSError, match="/proc/ottla"):
+        disk.make_dir(path)
+
+
 def test_make_dir_refuses_a_file_in_its_place(tmp_path: Path):
     (tmp_path / "a").write_bytes(b"")
     with pytest.raises(OSError):

@@ -14,7 +14,7 @@ def test_what_is_above_the_rate_is_counted_and_told_later(caplog: pytest.LogCapt
     assert caplog.messages == ["line 0", "line 1"]
     clock.advance(1_000)
     throttle.warning("line %d", 5)
-    assert caplog.messages[2:] == ["3 more such lines were kept back", "line 5"]
+    assert caplog.messages[2:] == ["3 more such lines were suppressed", "line 5"]
 
 
 def test_what_a_peer_sent_stays_on_one_line_and_does_not_fill_the_log(caplog: pytest.LogCaptureFixture):

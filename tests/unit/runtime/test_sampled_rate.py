@@ -51,6 +51,15 @@ def test_one_window_is_never_shorter_than_itself():
     assert recorded((0, 2_000), windows=Windows(1, 1_000)).excess_ms(1_000, 0) == 1_000
 
 
+def test_without_missing_windows_the_rate_holds_from_the_first_window_on():
+    simple = Windows(11, 1_000, counts_missing=False)
+    assert recorded((0, 1_000), windows=simple).excess_ms(1_000, 0) == 0
+    assert recorded((0, 1_001), windows=simple).excess_ms(1_000, 0) == 1_001
+    # 3,000 bytes are what 1,000 a second allow in 3 s, of which one has passed.
+    assert recorded((0, 3_000), windows=simple).excess_ms(1_000, 1_000) == 2_000
+    assert recorded((0, 3_000), windows=simple).excess_ms(1_000, 3_000) == 0
+
+
 @given(st.lists(st.tuples(st.integers(0, 3_000), st.integers(1, 100_000)), max_size=200), st.integers(1, 100_000))
 def test_who_keeps_to_the_times_he_is_told_never_spends_more_than_twice_his_rate_and_one_piece(steps, bound):
     # Twice: missing windows count as empty, so 21 s of a rate are paid in 11 s and then forgotten, as in Kafka.

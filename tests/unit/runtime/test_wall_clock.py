@@ -17,6 +17,8 @@ ASK = {
     # What outlives a coordinator: since when a transaction goes on, when offsets were committed. Delays are timers.
     "coordination/shard_runner.py",
     "transactions/coordinator.py",
+    # How old an image is, which people are told.
+    "metadata/store/probe.py",
 }
 
 PACKAGES = ("coordination", "groups", "metadata", "network", "peers", "replication", "transactions")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.net.sasl.scram import ScramClient as KafkaPythonClient
 
+from ottla.model.scram_credential import ScramCredential
 from ottla.security.scram import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
@@ -17,7 +18,6 @@ from ottla.security.scram import (
     SCRAM_SHA_256,
     SCRAM_SHA_512,
     Mechanism,
-    ScramCredential,
     ScramError,
     credential_of,
     quoted,

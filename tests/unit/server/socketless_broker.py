@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from ottla.broker.access import Authorizer
 from ottla.metadata.store.embedded import EmbeddedStore
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
@@ -20,11 +21,11 @@ from ottla.protocol.message import ApiMessage
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.runtime.clock import ManualClock
 from ottla.runtime.disk import OsDisk
+from ottla.runtime.environment import Environment
 from ottla.runtime.file_slice import FileSlice
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
-from ottla.server.doors import Doors
 from ottla.server.server import Server
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
@@ -79,16 +80,22 @@ class _Lease:
 class Peer:
     """One connection of a client. `closed_because` says why the broker closed it, if it did."""
 
-    listener_name = "PLAINTEXT"
+    principal = ANONYMOUS
 
-    def __init__(self, server: Server) -> None:
-        self.peer = self.local = Address("127.0.0.1", 9)
+    def __init__(self, server: Server, listener_name: str = "PLAINTEXT", host: str = "127.0.0.1") -> None:
+        self.listener_name = listener_name
+        self.peer = self.local = Address(host, 9)
+        self.receiver = self
+        self.frame_bytes_max: int | None = None
+        """The bound of a request, where it is not that of the listener."""
+        self.is_drained = False
+        """Whether nothing more of it is read."""
         self.is_closed = False
         self.is_muted = False
         self.muted_ms: list[int] = []
         """For how long it was to be quiet, each time."""
         self.closed_because: str | None = None
-        self._handler = server._connect(self)  # type: ignore[arg-type]
+        self._handler = server.gateways.connect(self)  # type: ignore[arg-type]
 
     def close(self, reason: str = "") -> None:
         if not self.is_closed:
@@ -101,6 +108,11 @@ class Peer:
 
     def drain(self) -> None:
         """Nothing more of it is to be read. What it sends is handled all the same here."""
+        self.is_drained = True
+
+    def limit_frames(self, max_bytes: int | None, setting: str = "") -> None:
+        """No request may be larger from now on. One that is comes through all the same here."""
+        self.frame_bytes_max = max_bytes
 
     def complain(self, what: str) -> None:
         """What the broker says in its log."""
@@ -143,7 +155,9 @@ def decoded(slot: Slot, api_key: int, version: int) -> Any:
 class SocketlessBroker:
     """Started by `open`; `timer.advance` lets its time pass."""
 
-    def __init__(self, directory: Path, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, directory: Path, settings: dict[str, str] | None = None, authorizer: Authorizer | None = None
+    ) -> None:
         self.directory = directory
         self.timer = ManualTimer(ManualClock(1_700_000_000_000))
         self.tasks = Tasks("test")
@@ -153,9 +167,9 @@ class SocketlessBroker:
         )
         self.logs.load()
         merged = BrokerSettings({**SETTINGS, **(settings or {}), "log.dirs": str(directory)})
-        doors = Doors(self.timer.clock, rng, self.timer, self.tasks, asyncio.get_running_loop())
+        environment = Environment(self.timer.clock, rng, self.timer, self.tasks, asyncio.get_running_loop().call_soon)
         self.store = EmbeddedStore(directory)
-        self.server = server_on(self.store, merged, self.logs, doors)
+        self.server = server_on(self.store, merged, self.logs, environment, authorizer)
 
     async def open(self) -> SocketlessBroker:
         await self.server.start()
@@ -164,9 +178,9 @@ class SocketlessBroker:
     async def close(self) -> None:
         await self.server.stop()
 
-    def connect(self) -> Peer:
+    def connect(self, listener_name: str = "PLAINTEXT", host: str = "127.0.0.1") -> Peer:
         """One more client."""
-        return Peer(self.server)
+        return Peer(self.server, listener_name, host)
 
     async def create_topic(self, name: str, partitions: int = 1) -> None:
         """Create a topic; its partitions are there when this returns."""
@@ -176,7 +190,7 @@ class SocketlessBroker:
 
     def topic_id(self, name: str) -> UUID:
         """The id of a topic that is there."""
-        topic = self.server._metadata.image.topic(name)
+        topic = self.server.metadata.current_image().topic(name)
         assert topic is not None
         return topic.topic_id
 

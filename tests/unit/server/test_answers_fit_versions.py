@@ -56,11 +56,11 @@ async def test_every_version_of_every_api_answers_what_is_there_and_what_is_not(
 ) -> None:
     api = APIS[key]
     await socketless_broker.connect().ask(FindCoordinatorRequest(key="g"), 0)
-    await until(lambda: not socketless_broker.server._groups.is_loading)
+    await until(lambda: not socketless_broker.server.services.groups.is_loading)
     server = socketless_broker.server
-    server._client_quotas.apply(replace(server._metadata.image, client_quotas=quotas))
+    server.gateways.client_quotas.apply(replace(server.metadata.current_image(), client_quotas=quotas))
     for version in range(api.min_version, api.max_version + 1):
-        if socketless_broker.server._metadata.image.topic(TOPIC) is None:
+        if socketless_broker.server.metadata.current_image().topic(TOPIC) is None:
             await socketless_broker.create_topic(TOPIC, 2)
         for name, body in bodies(api, version, socketless_broker.topic_id(TOPIC).bytes).items():
             peer = socketless_broker.connect()

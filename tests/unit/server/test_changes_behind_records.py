@@ -91,7 +91,7 @@ async def test_a_topic_is_deleted_behind_the_records_that_were_sent_to_it(broker
     pipeline.send_in_one_go(*[(produce(), 9)] * 5, (deletion, 5), (produce(), 9))
     # A deletion that nothing stands before is done meanwhile, so this one would be too.
     await broker.connect().ask(DeleteTopicsRequest(topic_names=("other",), timeout_ms=60_000), 5)
-    image = broker.server._metadata.image
+    image = broker.server.metadata.current_image()
     assert (image.topic("other"), image.topic("t") is not None, pipeline.answers) == (None, True, [])
     broker.let_writes_go()
     *before, deleted, behind = await pipeline.answered()
@@ -106,7 +106,7 @@ async def test_a_transaction_ends_behind_the_records_that_were_sent_in_it(
 ) -> None:
     pipeline = Pipeline(broker)
     await pipeline.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=("x",)), 4)
-    await until(lambda: not broker.server._transactions._runtime.is_loading)
+    await until(lambda: not broker.server.services.transaction_coordinator._runtime.is_loading)
     given = await pipeline.ask(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 4)
     producer = {"producer_id": given.producer_id, "producer_epoch": given.producer_epoch}
     records = produce("x", **producer, base_sequence=0, is_transactional=True)

@@ -10,7 +10,10 @@ from uuid import UUID
 import pytest
 
 from ottla.broker.client_metrics import ClientAttributes, Push, kafka_id
-from ottla.client.pushed_metrics import CLIENT_METRICS_TOPIC, PushedMetrics
+from ottla.client.address import Address
+from ottla.client.admin.pushed_metrics import CLIENT_METRICS_TOPIC, PushedMetrics
+from ottla.client.io.asyncio_io import AsyncioConnection, AsyncioIo
+from ottla.client.options import ClientOptions
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError, InvalidInputError
 from ottla.native import decode_records
@@ -24,6 +27,7 @@ from ottla.protocol.messages.produce import (
 from ottla.runtime.clock import ManualClock
 from ottla.runtime.tasks import Tasks
 from ottla.server.client_metrics_topic import WAITING_BYTES_MAX, WAITING_MAX, ClientMetricsTopic
+from ottla.server.own_client_io import OwnClientIo
 from tests.unit.client.scripted_broker import SILENCE, ScriptedBroker, topic_id
 
 INSTANCE = UUID(int=9)
@@ -67,13 +71,28 @@ class Keeper:
         )
 
 
+class OtherIo(OwnClientIo):
+    """Connects to a broker in another process, which asks for nothing."""
+
+    def __init__(self, address: str) -> None:
+        AsyncioIo.__init__(self)
+        self._address = address
+
+    @property
+    def bootstrap(self) -> str:
+        return self._address
+
+    async def connect(self, address: Address, options: ClientOptions) -> AsyncioConnection:
+        return await AsyncioIo.connect(self, address, options)
+
+
 class Opened:
     """A topic's writer that is closed at the end."""
 
     def __init__(self, bootstrap: str) -> None:
         self.tasks = Tasks()
         self.clock = ManualClock()
-        self.topic = ClientMetricsTopic(lambda: bootstrap, 3, 1_000, self.clock, self.tasks)
+        self.topic = ClientMetricsTopic(lambda: OtherIo(bootstrap), 3, 1_000, self.clock, self.tasks)
 
     async def __aenter__(self) -> ClientMetricsTopic:
         return self.topic
@@ -122,8 +141,11 @@ async def test_what_cannot_be_written_is_dropped_and_said_once_and_the_next_is_w
             topic.receive(push(b"kept"))
             await until(lambda: len(keeper.records) == 1)
     assert [record[3] for record in keeper.records] == [b"kept"]
-    assert [record.message for record in caplog.records if "not kept" in record.message] == [
-        "metrics that clients pushed were not kept: topic '__client_metrics' was not created: POLICY_VIOLATION"
+    assert [record.message for record in caplog.records if "could not store" in record.message] == [
+        (
+            "could not store metrics that clients pushed: topic '__client_metrics' was not created: POLICY_VIOLATION: "
+            "the request does not satisfy the configured policy"
+        )
     ]
 
 

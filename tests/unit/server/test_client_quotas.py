@@ -66,13 +66,13 @@ def records_of(answer: Any) -> int:
 
 
 async def test_while_nobody_has_a_quota_nothing_is_counted(socketless_broker: SocketlessBroker) -> None:
-    gateway = socketless_broker.server._gateway
+    gateway = socketless_broker.server.gateways.kafka
     assert gateway.quotas is None
     await set_quota(socketless_broker, "producer_byte_rate", 10.0)
     assert gateway.quotas is not None
     await set_quota(socketless_broker, "producer_byte_rate", None)
     assert gateway.quotas is None
-    connections = socketless_broker.server._client_quotas._connections
+    connections = socketless_broker.server.gateways.client_quotas._connections
     assert connections.creation_rate_of is None
     await set_quota(socketless_broker, "connection_creation_rate", 10.0, ("ip", None))
     assert gateway.quotas is None
@@ -203,7 +203,7 @@ async def test_quotas_hold_after_a_restart_and_are_described(tmp_path: Path) -> 
     await broker.close()
     broker = await SocketlessBroker(tmp_path / "data").open()
     try:
-        assert broker.server._gateway.quotas is not None
+        assert broker.server.gateways.kafka.quotas is not None
         assert await described(broker) == {
             (TEST,): {"producer_byte_rate": 5.0},
             (ANY, ("user", "anna")): {"request_percentage": 50.5},

@@ -62,7 +62,7 @@ async def committed(peer: Peer) -> list[int]:
 
 async def coordinator_is_there(broker: SocketlessBroker) -> None:
     await broker.connect().ask(FindCoordinatorRequest(key="g"), 0)
-    await until(lambda: not broker.server._groups.is_loading)
+    await until(lambda: not broker.server.services.groups.is_loading)
 
 
 def errors_of(slot: Slot, key: ApiKey, version: int) -> list[int]:
@@ -89,7 +89,7 @@ async def delete_with_requests_in_flight(broker: SocketlessBroker) -> tuple[list
     assert all(slot.frame is None for slot, _, _ in sent)
     admin = broker.connect()
     deletion = admin.send(DeleteTopicsRequest(topic_names=("t",), timeout_ms=60_000), 3)
-    await until(lambda: broker.server._replicas.find("t", 0) is None)
+    await until(lambda: broker.server.replicas.find("t", 0) is None)
     broker.let_writes_go()
     await until(lambda: deletion.frame is not None)
     assert [each.error_code for each in decoded(deletion, ApiKey.DELETE_TOPICS, 3).responses] == [ErrorCode.NONE]
@@ -136,10 +136,10 @@ async def test_one_who_fails_when_a_topic_goes_stops_nothing_of_its_deletion(
         raise RuntimeError("a mistake")
 
     for index in range(PARTITIONS):
-        socketless_broker.server._replicas.get("t", index).append(
+        socketless_broker.server.replicas.get("t", index).append(
             build_batch([(0, b"k", b"v", ())]), acks=-1, on_ack=fail, on_buffer_free=None
         )
-        socketless_broker.server._replicas.get("t", index).subscribe(fail)
+        socketless_broker.server.replicas.get("t", index).subscribe(fail)
     await delete_with_requests_in_flight(socketless_broker)
     assert not [path.name for path in socketless_broker.directory.iterdir() if path.name in ("t-0", "t-1")]
     assert await committed(socketless_broker.connect()) == []

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.client.admin import Admin, NewTopic
-from ottla.client.configs import ConfigResource
+from ottla.client.admin.admin import Admin, NewTopic
+from ottla.client.admin.configs import ConfigResource
 from ottla.client.errors import BrokerError, BrokerUnreachableError
 from ottla.model.topic_partition import TopicPartition
 from ottla.server.log_configs import LogConfigs
@@ -39,7 +39,7 @@ async def test_a_limit_on_connections_holds_from_the_moment_it_is_set_until_it_i
 
 async def test_a_rate_of_new_connections_holds_from_the_moment_it_is_set_until_it_is_taken_back(tmp_path: Path) -> None:
     async with broker(tmp_path, {}) as server, client(server) as cluster:
-        quotas = server._dynamic_config._quotas
+        quotas = server.gateways.dynamic_config._quotas
         before = quotas.creation_rate_max
         await alter(cluster, "", "max.connection.creation.rate", "5")
         assert quotas.creation_rate_max == 5
@@ -59,12 +59,12 @@ async def test_what_was_set_while_a_broker_ran_holds_after_its_restart_over_what
         await Admin(cluster).create_topic(NewTopic("a"))
     settings = {"max.connections": "100", "log.retention.ms": "9000"}
     async with broker(tmp_path, settings) as server, client(server) as cluster:
-        assert server._replicas.get("a", 0).log.config.retention_ms == 5000
+        assert server.replicas.get("a", 0).log.config.retention_ms == 5000
         with pytest.raises(BrokerUnreachableError):
             async with client(server):
                 pass
         await alter(cluster, "1", "log.retention.ms", None)
-        assert server._replicas.get("a", 0).log.config.retention_ms == 9000
+        assert server.replicas.get("a", 0).log.config.retention_ms == 9000
 
 
 async def test_the_defaults_of_topics_reach_their_logs_and_not_those_that_say_otherwise(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ async def test_the_defaults_of_topics_reach_their_logs_and_not_those_that_say_ot
         await Admin(cluster).create_topic(NewTopic("b", configs={"max.message.bytes": "7"}))
         await alter(cluster, "", "message.max.bytes", "9")
         await alter(cluster, "", "producer.id.expiration.ms", "60000")
-        configs = [server._replicas.get(name, 0).log.config for name in ("a", "b")]
+        configs = [server.replicas.get(name, 0).log.config for name in ("a", "b")]
         assert [config.max_message_bytes for config in configs] == [9, 7]
         assert [config.producer_id_expiration_ms for config in configs] == [60_000, 60_000]
 
@@ -106,8 +106,11 @@ async def test_settings_changed_beside_topics_that_come_and_go_hold_for_every_lo
 
     async with broker(tmp_path, {}) as server:
         await asyncio.gather(*(somebody(server) for _ in range(4)))
-        image, configs = server._controller.image, LogConfigs(server._configs, flush_before_ack=True)
-        held = {partition.topic_partition: partition.log.config for partition in server._replicas}
+        image, configs = (
+            server.cluster.deciding.controller.image,
+            LogConfigs(server.services.broker.configs, flush_before_ack=True),
+        )
+        held = {partition.topic_partition: partition.log.config for partition in server.replicas}
         assert held == {
             TopicPartition(topic.name, partition.index): configs.of(topic.name, image).log
             for topic in image.topics()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.client.asyncio_io import AsyncioConnection, AsyncioIo
+from ottla.client.io.asyncio_io import AsyncioConnection, AsyncioIo
 from ottla.client.options import ClientOptions
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError

@@ -100,7 +100,7 @@ async def test_an_address_that_cannot_be_had_costs_nothing_but_itself(caplog: py
     await house.change(f"A://h:{TAKEN}", "C://h:3")
     await asyncio.sleep(0)
     assert (house.ports(), house.states()) == ({"A": 1, "C": 3}, ["open", "closing", "closed", "open"])
-    assert f"the listener A://h:{TAKEN} is not opened: cannot listen" in caplog.text
+    assert f"could not open the listener A://h:{TAKEN}: cannot listen" in caplog.text
 
 
 async def test_the_end_waits_for_listeners_that_are_being_closed_already() -> None:

@@ -35,4 +35,4 @@ def test_the_figure_is_told_part_by_part():
     assert len(told) == len(parts) + 1
     assert any("max.connections=1000" in line for line in told)
     assert sum(part.size for part in parts) == total(parts) == figure()
-    assert f"{total(parts) / MIB:,.0f} MiB  in all" in told[-1]
+    assert f"{total(parts) / MIB:,.0f} MiB  worst-case memory" in told[-1]

@@ -4,7 +4,7 @@ import errno
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from ottla.client.asyncio_io import AsyncioConnection, AsyncioIo
+from ottla.client.io.asyncio_io import AsyncioConnection, AsyncioIo
 from ottla.client.options import ClientOptions
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from tests.unit.server.whole_cluster import WholeBroker, member, until

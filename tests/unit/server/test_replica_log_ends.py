@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from ottla.broker.replica_log_ends import DEBUGGING_REPLICA
-from ottla.client.asyncio_io import AsyncioIo
+from ottla.client.io.asyncio_io import AsyncioIo
 from ottla.client.options import ClientOptions
-from ottla.client.producer import Producer
-from ottla.client.producer_options import ProducerOptions
+from ottla.client.producing.producer import Producer
+from ottla.client.producing.producer_options import ProducerOptions
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
@@ -32,9 +32,9 @@ async def test_every_replica_tells_the_controller_where_its_log_ends_whoever_lea
         async with Producer(options, ProducerOptions()) as producer:
             for _ in range(5):
                 await producer.send("t", b"value")
-        replicas = [each.server._replicas for each in brokers]
+        replicas = [each.server.replicas for each in brokers]
         await until(lambda: all(each.get(*NAME).log.log_end_offset == 5 for each in replicas))
-        ask = brokers[0].server._controller.log_ends
+        ask = brokers[0].server.cluster.deciding.controller.log_ends
         assert ask is not None
         assert await ask({NAME: [1, 2, 3]}) == {NAME: dict.fromkeys((1, 2, 3), (0, 5))}
         assert await ask({NAME: [2, 9], TopicPartition("gone", 0): [1, 3]}) == {NAME: {2: (0, 5)}}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.client.asyncio_io import AsyncioIo
+from ottla.client.io.asyncio_io import AsyncioIo
 from ottla.client.options import ClientOptions
 from ottla.metadata.image.image import MetadataImage
 from ottla.model.error_code import ErrorCode
@@ -17,6 +17,7 @@ from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRe
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from ottla.replication.acknowledgement import AppendAck
 from ottla.replication.partition import ACKS_ALL, Partition
+from ottla.server.peer_cluster import PeerCluster
 from ottla.storage.directory_logs import DirectoryLogs
 from tests.unit.server.whole_cluster import WholeBroker, cluster, member, until
 from tests.unit.storage.test_storage_failure import FailedIo
@@ -27,7 +28,7 @@ TIMEOUT_MS = 60_000
 
 
 def partition_of(broker: WholeBroker, index: int = 0) -> Partition:
-    return broker.server._replicas.get("t", index)
+    return broker.server.replicas.get("t", index)
 
 
 def leader_of(brokers: list[WholeBroker], index: int = 0, *, seen_by: WholeBroker | None = None) -> WholeBroker:
@@ -44,7 +45,7 @@ async def create(brokers: list[WholeBroker], *, partitions: int = 1) -> None:
     assert answer.topics[0].error_code == ErrorCode.NONE
     connection.close()
     for each in brokers:
-        await until(lambda each=each: each.server._replicas.find("t", partitions - 1))  # type: ignore[misc]
+        await until(lambda each=each: each.server.replicas.find("t", partitions - 1))  # type: ignore[misc]
 
 
 async def append(broker: WholeBroker, value: bytes, index: int = 0) -> AppendAck:
@@ -141,16 +142,15 @@ async def test_who_only_says_that_it_is_a_replica_is_refused(tmp_path: Path) -> 
 async def test_who_is_seen_to_die_leads_nothing_for_clients_until_the_controller_has_decided(tmp_path: Path) -> None:
     async with cluster(tmp_path, 2) as brokers:
         controller, other = brokers[0].server, brokers[1]
-        membership, view = controller._membership, controller._broker.cluster
-        assert membership is not None
-        assert membership.channels.on_unreachable is not None
+        peers, view = controller.cluster, controller.services.broker.cluster
+        assert isinstance(peers, PeerCluster)
         told: list[tuple[bool, set[int], set[int]]] = []
 
         def look(image: MetadataImage, _delta: object) -> None:
             told.append((image.brokers[other.node_id].fenced, set(view.departed), set(view.lingering)))
 
-        controller._metadata.publisher.subscribe(look)
-        membership.channels.on_unreachable(other.node_id, other.server._lifecycle.session.broker_epoch)
+        controller.metadata.publisher.subscribe(look)
+        peers._on_unreachable(other.node_id, other.server.cluster.deciding.lifecycle.session.broker_epoch)
         assert (view.departed, view.lingering) == ({other.node_id}, frozenset())
         # It is fenced, and serves again: it lives, after all.
         await until(lambda: any(is_fenced for is_fenced, *_ in told) and not told[-1][0])

@@ -31,7 +31,7 @@ from tools.ports import free_ports
 
 async def find_coordinator(broker: SocketlessBroker) -> None:
     await broker.connect().ask(FindCoordinatorRequest(key="g"), 0)
-    await until(lambda: not broker.server._groups.is_loading)
+    await until(lambda: not broker.server.services.groups.is_loading)
 
 
 async def topics(peer: Peer) -> list[str]:
@@ -93,7 +93,7 @@ async def test_an_address_that_is_taken_is_said_before_anything_is_written(tmp_p
     "part",
     [
         lambda broker: (GroupCoordinator, "close"),
-        lambda broker: (type(broker.server._listeners), "close"),
+        lambda broker: (type(broker.server.gateways.listeners), "close"),
         lambda broker: (type(broker.server._housekeeping), "stop"),
         lambda broker: (broker.store, "close"),
     ],
@@ -110,7 +110,7 @@ async def test_a_part_that_cannot_be_closed_keeps_no_other_from_it(
             await broker.close()
     assert (tmp_path / CLEAN_SHUTDOWN_MARKER).exists()
     assert len(broker.tasks) == 0
-    await broker.server._listeners.close(0)
+    await broker.server.gateways.listeners.close(0)
 
 
 async def test_whoever_waits_for_a_group_is_told_when_the_broker_stops(tmp_path: Path) -> None:
@@ -128,9 +128,9 @@ async def test_a_subscriber_of_the_metadata_that_fails_stops_nobody(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker = await SocketlessBroker(tmp_path).open()
-    broker.server._metadata.publisher._subscribers.insert(0, fail)
+    broker.server.metadata.publisher._subscribers.insert(0, fail)
     await broker.create_topic("t")
-    assert broker.server._replicas.find("t", 0) is not None
+    assert broker.server.replicas.find("t", 0) is not None
     assert await topics(broker.connect()) == ["t"]
     assert "no more" in caplog.text
     await broker.close()

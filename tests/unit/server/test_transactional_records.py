@@ -54,7 +54,7 @@ async def broker(socketless_broker: SocketlessBroker) -> SocketlessBroker:
 @pytest.fixture
 def coordinator(broker: SocketlessBroker) -> Coordinator:
     coordinator = Coordinator()
-    broker.server._gate._verifier = coordinator
+    broker.server.services.gate._verifier = coordinator
     return coordinator
 
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from ottla.client.asyncio_io import AsyncioIo
-from ottla.client.consumer import Consumer
-from ottla.client.consumer_options import ConsumerOptions, OffsetReset
+from ottla.client.admin.transaction_admin import TransactionAdmin
+from ottla.client.consuming.consumer import Consumer
+from ottla.client.consuming.consumer_options import ConsumerOptions, OffsetReset
+from ottla.client.consuming.offsets import IsolationLevel
 from ottla.client.errors import ProducerFencedError, TransactionAbortableError
-from ottla.client.offsets import IsolationLevel
+from ottla.client.io.asyncio_io import AsyncioIo
 from ottla.client.options import ClientOptions
-from ottla.client.producer import Producer
-from ottla.client.producer_options import ProducerOptions
-from ottla.client.transaction_admin import TransactionAdmin
+from ottla.client.producing.producer import Producer
+from ottla.client.producing.producer_options import ProducerOptions
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.server.server import Server

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from ottla.client.asyncio_io import AsyncioConnection, AsyncioIo
-from ottla.client.consumer import Consumer
-from ottla.client.consumer_options import ConsumerOptions, OffsetReset
-from ottla.client.offsets import IsolationLevel
+from ottla.client.consuming.consumer import Consumer
+from ottla.client.consuming.consumer_options import ConsumerOptions, OffsetReset
+from ottla.client.consuming.offsets import IsolationLevel
+from ottla.client.io.asyncio_io import AsyncioConnection, AsyncioIo
 from ottla.client.options import ClientOptions
-from ottla.client.producer import Producer
-from ottla.client.producer_options import ProducerOptions
+from ottla.client.producing.producer import Producer
+from ottla.client.producing.producer_options import ProducerOptions
 from ottla.coordination.key_partition import partition_of_key
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition

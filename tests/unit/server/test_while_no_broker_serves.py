@@ -36,7 +36,7 @@ async def read(consumer: Consumer) -> bytes | None:
 
 async def test_it_goes_on_when_one_serves_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with broker(tmp_path, {}) as server:
-        cluster = server._broker.cluster
+        cluster = server.services.broker.cluster
         answered = asyncio.Semaphore(0)
         current_image, nodes_to_ask = cluster._current_image, ClusterView.nodes_to_ask
 

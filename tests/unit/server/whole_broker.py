@@ -1,12 +1,12 @@
 """A whole broker in the loop of the test: real files, real sockets, the client of this package."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ottla.client.asyncio_io import AsyncioIo
-from ottla.client.cluster import Cluster
+from ottla.client.io.asyncio_io import AsyncioIo
+from ottla.client.io.cluster import Cluster
 from ottla.client.options import ClientOptions
 from ottla.network.address import Address
 from ottla.protocol.messages.incremental_alter_configs import (
@@ -17,10 +17,11 @@ from ottla.protocol.messages.incremental_alter_configs import (
 )
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
+from ottla.runtime.environment import Environment
 from ottla.runtime.rng import SystemRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
-from ottla.server.doors import Doors
+from ottla.server.listeners import GatewayAt
 from ottla.server.server import Server
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
@@ -31,14 +32,26 @@ SET, DELETE = 0, 1
 
 
 @asynccontextmanager
-async def broker(directory: Path, settings: Mapping[str, str]) -> AsyncIterator[Server]:
-    """Started, and stopped cleanly at the end; its timers do not move. No two starts make the same topic ids."""
+async def broker(
+    directory: Path,
+    settings: Mapping[str, str],
+    gateways: Sequence[GatewayAt] = (),
+    timer: ManualTimer | None = None,
+) -> AsyncIterator[Server]:
+    """Started, and stopped cleanly at the end; its timers do not move. No two starts make the same topic ids.
+
+    With a `timer` its clock is the broker's as well.
+    """
     given = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(directory), **settings}
-    tasks, timer = Tasks(), ManualTimer()
+    clock = SystemClock() if timer is None else timer.clock
+    tasks, timer = Tasks(), ManualTimer() if timer is None else timer
     logs = LogManager(directory, disk=OsDisk(), clock=timer.clock, timer=timer, tasks=tasks)
     await tasks.in_thread(logs.load)
     server = new_server(
-        BrokerSettings(given), logs, Doors(SystemClock(), SystemRng(), timer, tasks, asyncio.get_running_loop())
+        BrokerSettings(given),
+        logs,
+        Environment(clock, SystemRng(), timer, tasks, asyncio.get_running_loop().call_soon),
+        gateways,
     )
     await server.start()
     try:

@@ -10,10 +10,10 @@ from ottla.metadata.store.location import open_store
 from ottla.network.address import Address
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
+from ottla.runtime.environment import Environment
 from ottla.runtime.rng import SystemRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
-from ottla.server.doors import Doors
 from ottla.server.listeners import SocketListeners
 from ottla.server.open_files import CONNECTIONS_MAX
 from ottla.server.server import Server
@@ -43,12 +43,12 @@ class WholeBroker:
     @property
     def image(self) -> MetadataImage:
         """What the cluster has agreed on, as this broker knows it."""
-        return self.server._metadata.image
+        return self.server.metadata.current_image()
 
     @property
     def is_controller(self) -> bool:
         """Whether it decides."""
-        return self.server._controller.is_active
+        return self.server.cluster.deciding.controller.is_active
 
 
 async def until(holds: Callable[[], object]) -> None:
@@ -80,17 +80,17 @@ async def member(
     data.mkdir(exist_ok=True)
     given = {**SETTINGS, "node.id": str(node_id), "log.dirs": str(data), **(settings or {})}
     tasks, clock, loop = Tasks(), SystemClock(), asyncio.get_running_loop()
-    doors = Doors(clock, SystemRng(), Timer(clock, loop.call_later), tasks, loop)
+    environment = Environment(clock, SystemRng(), Timer(clock, loop.call_later), tasks, loop.call_soon)
     paths = BrokerSettings(given).data_directories
-    logs = LogManager(paths, disk=OsDisk(), clock=clock, timer=doors.timer, tasks=tasks)
+    logs = LogManager(paths, disk=OsDisk(), clock=clock, timer=environment.timer, tasks=tasks)
     await tasks.in_thread(logs.load)
     configured = BrokerSettings(given)
     server = Server(
         configured,
         logs,
-        doors,
+        environment,
         open_store(f"embedded:{directory / 'store'}", data),
-        SocketListeners(configured, doors, logs.cork, CONNECTIONS_MAX),
+        SocketListeners(configured, environment, logs.cork, CONNECTIONS_MAX),
         is_shared=True,
     )
     try:

@@ -80,3 +80,10 @@ def test_where_a_reader_may_begin(value):
 )
 def test_where_it_may_not(value):
     assert OffsetReset().complaint(value) is not None
+
+
+@pytest.mark.parametrize("name", ["a b", "..", "x" * 250, "__consumer_offsets"])
+def test_letters_go_to_no_topic_that_cannot_be_or_that_only_coordinators_write(name):
+    with pytest.raises(InvalidSettingError, match=r"errors.deadletterqueue.topic.name: it must"):
+        GROUP_SETTINGS["errors.deadletterqueue.topic.name"].parse(name)
+    assert GROUP_SETTINGS["errors.deadletterqueue.topic.name"].parse("") == ""

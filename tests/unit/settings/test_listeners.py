@@ -1,5 +1,6 @@
 import pytest
 
+from ottla.model.security_protocol import SecurityProtocol
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.definition import InvalidSettingError
 from ottla.settings.endpoint import Endpoint
@@ -27,7 +28,7 @@ def test_the_listeners_of_controllers_stay_closed_and_that_is_said():
     assert [each.listener for each in settings.listeners.opened] == ["PLAINTEXT"]
     assert list(settings.listeners.advertised) == ["PLAINTEXT"]
     assert settings.warnings == (
-        "CONTROLLER://:9093 of listeners is not opened: it is the controllers', and there is no KRaft quorum",
+        "CONTROLLER://:9093 of listeners is not opened: it is for controllers of a KRaft quorum, and Ottla has none",
     )
 
 
@@ -46,12 +47,11 @@ def test_one_port_may_be_shared_by_an_ipv4_and_an_ipv6_address():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"listeners": ""}, "listeners='' is refused: it must not be empty"),
+        ({"listeners": ""}, "for configuration listeners: it must not be empty"),
         (
             {"listeners": "CONTROLLER://:9093", "controller.listener.names": "CONTROLLER"},
             "listeners has none for clients",
         ),
-        ({"listeners": "SSL://:9093"}, "listeners has SSL://:9093, which speaks SSL: only PLAINTEXT is supported"),
         ({"listeners": "OTHER://:9093"}, "add OTHER:PLAINTEXT to listener.security.protocol.map"),
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "listeners names PLAINTEXT more than once"),
         ({**NAMED, "listeners": "INTERNAL://a:1,EXTERNAL://b:1"}, "at one port: give each its own"),
@@ -75,3 +75,24 @@ def test_listeners_that_cannot_be_are_refused_with_what_to_do(settings, said):
     with pytest.raises(InvalidSettingError) as refused:
         BrokerSettings(settings)
     assert said in refused.value.message
+
+
+def test_brokers_use_the_listener_that_is_named_for_them_by_itself_or_by_how_it_speaks():
+    settings = {**NAMED, "listeners": "INTERNAL://:9092,PLAINTEXT://:9093"}
+    settings["listener.security.protocol.map"] = "INTERNAL:PLAINTEXT,PLAINTEXT:PLAINTEXT"
+    assert BrokerSettings(settings).listeners.between_brokers == "INTERNAL"
+    by_protocol = BrokerSettings({**settings, "security.inter.broker.protocol": "PLAINTEXT"})
+    assert by_protocol.listeners.between_brokers == "PLAINTEXT"
+    with pytest.raises(InvalidSettingError, match="give one of them"):
+        BrokerSettings(
+            {**settings, "security.inter.broker.protocol": "PLAINTEXT", "inter.broker.listener.name": "INTERNAL"}
+        )
+    with pytest.raises(InvalidSettingError, match=r"security\.inter\.broker\.protocol='SSL' is none of listeners"):
+        BrokerSettings({**settings, "security.inter.broker.protocol": "SSL"})
+
+
+def test_it_is_known_how_each_listener_speaks():
+    assert BrokerSettings(NAMED).listeners.protocols == {
+        "INTERNAL": SecurityProtocol.PLAINTEXT,
+        "EXTERNAL": SecurityProtocol.PLAINTEXT,
+    }

@@ -1,13 +1,13 @@
 import pytest
 
-from ottla.metadata.controller.topic_config import validate_topic_setting
+from ottla.metadata.controller.topic_config import validated_topic_config
 from ottla.settings.broker_table import BROKER_SETTINGS
 from ottla.settings.definition import InvalidSettingError
 from ottla.settings.topic_settings import (
     effective_topic_settings,
     typed_topic_settings,
 )
-from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS, UNSUPPORTED_TOPIC_SETTINGS
+from ottla.settings.topic_table import BROKER_SYNONYMS, TOPIC_SETTINGS
 
 
 def test_every_default_satisfies_its_own_definition():
@@ -33,24 +33,20 @@ def test_the_broker_and_the_topic_agree_on_defaults():
 
 def test_an_unknown_setting_is_refused_by_name():
     with pytest.raises(InvalidSettingError, match=r"retention\.mss"):
-        validate_topic_setting("retention.mss", "1")
+        validated_topic_config({"retention.mss": "1"})
 
 
-def test_a_setting_that_does_nothing_is_refused_unless_it_asks_for_what_happens_anyway():
-    for name, unsupported in UNSUPPORTED_TOPIC_SETTINGS.items():
-        assert not validate_topic_setting(name, unsupported.default)
-        with pytest.raises(InvalidSettingError, match=name):
-            validate_topic_setting(name, unsupported.default + "1")
-
-
-def test_supported_and_unsupported_settings_are_disjoint():
-    assert not set(TOPIC_SETTINGS) & set(UNSUPPORTED_TOPIC_SETTINGS)
+def test_tiered_storage_can_be_switched_off_but_not_on():
+    off = {"remote.storage.enable": "false", "local.retention.ms": "-2", "remote.log.copy.disable": "TRUE"}
+    assert validated_topic_config(off) == {**off, "remote.log.copy.disable": "true"}
+    with pytest.raises(InvalidSettingError, match="Tiered Storage functionality is disabled in the broker"):
+        validated_topic_config({"remote.storage.enable": "true"})
 
 
 def test_a_segment_has_at_least_a_megabyte():
-    validate_topic_setting("segment.bytes", "1048576")
+    validated_topic_config({"segment.bytes": "1048576"})
     with pytest.raises(InvalidSettingError, match=r"segment\.bytes"):
-        validate_topic_setting("segment.bytes", "1048575")
+        validated_topic_config({"segment.bytes": "1048575"})
 
 
 def test_every_setting_is_documented():
@@ -70,15 +66,15 @@ def test_every_setting_is_documented():
 )
 def test_the_values_of_compression_and_elections_are_kafkas(name, good, bad):
     for text in good:
-        assert validate_topic_setting(name, text)
+        assert validated_topic_config({name: text}) == {name: text}
     for text in bad:
         with pytest.raises(InvalidSettingError, match=name.replace(".", r"\.")):
-            validate_topic_setting(name, text)
+            validated_topic_config({name: text})
 
 
 def test_a_setting_that_changes_nothing_says_so_and_why_on_the_topic_and_on_the_broker():
     said = TOPIC_SETTINGS["compression.lz4.level"].full_documentation
-    assert said.endswith("It changes nothing yet: lz4 is written in one way, the fast one.")
+    assert said.endswith("Not implemented yet: lz4 is written in one way, the fast one.")
     for name, synonyms in BROKER_SYNONYMS.items():
         for synonym in synonyms:
             reasons = (TOPIC_SETTINGS[name].no_effect, BROKER_SETTINGS[synonym.name].no_effect)

@@ -19,6 +19,7 @@ from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
 from ottla.storage.append_origin import AppendOrigin
+from ottla.storage.append_run import BatchRun
 from ottla.storage.load_report import LoadReport
 from ottla.storage.log import Log
 from ottla.storage.log_append_info import LogAppendInfo
@@ -86,14 +87,14 @@ class OpenDirectory:
                 then(info.last_offset + 1)
 
         info = log.append(
-            memoryview(records),
-            validate_batches(records),
+            BatchRun(memoryview(records), validate_batches(records)),
             leader_epoch=epoch,
             now_ms=self.clock.now_ms(),
             origin=origin,
             on_stage=on_stage,
             sync=sync,
         )
+        assert info is not None
         return info
 
     async def append_all(self, log: Log, batches: Sequence[bytearray], **options: Any) -> None:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from ottla import __version__
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
@@ -67,6 +68,7 @@ async def test_the_files_of_a_log_are_the_ones_kafka_has(tmp_path: Path):
     }
     properties = dict(line.split("=") for line in (tmp_path / "meta.properties").read_text().splitlines())
     assert re.fullmatch(r"[\w-]{22}", properties.pop("directory.id"))
+    assert properties.pop("ottla.release") == __version__  # the one that Kafka has not, and ignores
     assert properties == {"version": "1", "cluster.id": "4L6g3nShT-eMCtK--X86sw", "node.id": "1"}
 
 

@@ -14,6 +14,7 @@ from ottla.native import ProduceRun
 from ottla.protocol.frame import encode_request
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.storage.log import Log
+from ottla.storage.log_append_info import LogAppendInfo
 from ottla.storage.log_config import LogConfig, TimestampType
 from tests.unit.storage.data_directory import NOW_MS, OpenDirectory, batch, files_of, opened
 
@@ -48,8 +49,18 @@ def append_run(directory: OpenDirectory, log: Log, batches: Sequence[bytearray],
     run.check(log.config.topic_rules, directory.clock.now_ms())
     assert len(run) == len(batches)
     options: dict[str, Any] = {"sync": False, "report_written": True, "on_free": lambda: None, "on_stage": None, **told}
-    info = log.append_run(run, leader_epoch=EPOCH, now_ms=directory.clock.now_ms(), **options)
+    try:
+        info = log.append(run, leader_epoch=EPOCH, now_ms=directory.clock.now_ms(), is_plain=True, **options)
+    except ApiError:
+        return False
     return info is not None
+
+
+def written_at_once(log: Log, run: ProduceRun, now_ms: int) -> LogAppendInfo | None:
+    try:
+        return log.append(run, leader_epoch=EPOCH, now_ms=now_ms, sync=False, is_plain=True, at_once=True)
+    except ApiError:
+        return None
 
 
 def append_each(directory: OpenDirectory, log: Log, batches: Sequence[bytearray]) -> None:
@@ -120,7 +131,7 @@ async def test_what_is_written_at_once_is_in_the_file_and_leaves_everything_as_o
                 run = run_of(batches)
                 run.check(config.topic_rules, directory.clock.now_ms())
                 end_offset, now_ms = one.log_end_offset, directory.clock.now_ms()
-                info = one.append_run(run, leader_epoch=EPOCH, now_ms=now_ms, at_once=True)
+                info = written_at_once(one, run, now_ms)
                 if info is not None:
                     assert (info.first_offset, one.written_end_offset) == (end_offset, info.last_offset + 1)
                     assert sum(len(file.read_bytes()) for file in files_of(Path(one.directory), ".log")) == one.size
@@ -147,7 +158,7 @@ async def test_nothing_is_written_at_once_before_what_was_appended_earlier(tmp_p
         directory.append(log, batch(), epoch=EPOCH, sync=False)
         run = run_of([batch()])
         run.check(log.config.topic_rules, NOW_MS)
-        assert log.append_run(run, leader_epoch=EPOCH, now_ms=NOW_MS, at_once=True) is None
+        assert written_at_once(log, run, NOW_MS) is None
         assert log.log_end_offset == 2
 
 

@@ -99,12 +99,12 @@ async def test_who_says_go_has_all_of_it_on_its_way_before_the_loop_turns(io: Lo
     for number, token in enumerate(told):
         writer.append(handle, 100 * number, b"a" * 100, token, SYNC)
     assert io.groups == 0
-    writer.go()
+    writer.uncork_now()
     select.select([io.fileno()], [], [])
     writer.poll()
     assert io.groups == 1
     assert [token.stages for token in told] == [[SYNC]] * 3
-    writer.go()
+    writer.uncork_now()
     assert io.groups == 1, "there is nothing more"
 
 
@@ -113,7 +113,7 @@ async def test_who_hurries_has_the_thread_begin_with_the_first_that_is_synced(io
     handle = writer.create(str(tmp_path / "a.log"))
     hurried, told = Told(), Told()
     writer.cork()
-    writer.hurry()
+    writer.flush_now()
     writer.append(handle, 0, b"i" * 8, None, 0)
     assert io.groups == 0, "an entry of an index goes with what it is of"
     writer.append(handle, 8, b"a" * 100, hurried, SYNC)
@@ -121,11 +121,11 @@ async def test_who_hurries_has_the_thread_begin_with_the_first_that_is_synced(io
     writer.append(handle, 108, b"b" * 100, told, SYNC)
     writer.poll()
     assert (io.groups, hurried.stages, told.stages) == (1, [SYNC], []), "the second is in no hurry"
-    writer.hurry()
+    writer.flush_now()
     writer.cork()
     writer.append(handle, 208, b"c" * 100, None, SYNC)
     assert io.groups == 1, "another run begins"
-    writer.go()
+    writer.uncork_now()
     while not told.stages:
         select.select([io.fileno()], [], [])
         writer.poll()

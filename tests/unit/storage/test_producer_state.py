@@ -12,12 +12,13 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import BatchInfo, crc32c, validate_batches
+from ottla.records.batch import next_sequence
 from ottla.storage.append_origin import AppendOrigin
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig, TimestampType
 from ottla.storage.producer_room import ProducerRoom
 from ottla.storage.producer_snapshot import CorruptSnapshotError, decode_snapshot, encode_snapshot
-from ottla.storage.producer_state import ProducerBatch, ProducerState, next_sequence
+from ottla.storage.producer_state import ProducerBatch, ProducerState
 from ottla.storage.producer_state_manager import ProducerStateManager
 from tests.unit.storage.data_directory import (
     NOW_MS,
@@ -357,7 +358,7 @@ def test_a_snapshot_that_is_not_whole_is_refused(data: bytes, cut: int):
 
 
 def test_sequence_arithmetic_at_the_wrap():
-    assert (next_sequence(5), next_sequence(LAST)) == (6, 0)
+    assert (next_sequence(5, 1), next_sequence(LAST, 1)) == (6, 0)
 
 
 @pytest.mark.slow

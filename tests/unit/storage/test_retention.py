@@ -117,7 +117,7 @@ async def test_a_file_that_cannot_be_removed_keeps_no_other_and_goes_at_the_next
         left = names_in(tmp_path / "orders-0", "*.deleted")
         assert left
         assert all(".timeindex" in name for name in left), left
-        assert [record.levelname for record in caplog.records if "could not be removed" in record.message] == [
+        assert [record.levelname for record in caplog.records if "could not delete" in record.message] == [
             "WARNING" for _ in left
         ]
     async with opened(tmp_path):

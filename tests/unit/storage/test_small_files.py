@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla import __version__
 from ottla.model.errors import InvalidInputError
 from ottla.model.topic_partition import TopicPartition
 from ottla.runtime.disk import OsDisk
@@ -64,6 +65,11 @@ def test_a_broken_partition_metadata_is_refused(data: bytes):
         parse_partition_metadata(data)
 
 
+def test_an_empty_partition_metadata_is_said_to_be_empty():
+    with pytest.raises(InvalidInputError, match="the file is empty, as after a crash"):
+        parse_partition_metadata(b"")
+
+
 def test_meta_properties_of_older_brokers_name_the_broker_id():
     assert parse_meta_properties(b"version=0\nbroker.id=7\ncluster.id=c=d\n") == MetaProperties("c=d", 7, None)
 
@@ -81,6 +87,14 @@ def test_meta_properties_come_back(cluster_id: str, node_id: int, directory_id: 
 def test_broken_meta_properties_are_refused(data: bytes):
     with pytest.raises(InvalidInputError):
         parse_meta_properties(data)
+
+
+def test_meta_properties_of_a_newer_release_say_which_it_is():
+    written = format_meta_properties(MetaProperties("a", 1, None)).decode()
+    assert f"\nottla.release={__version__}\n" in written
+    newer = written.replace("version=1", "version=2").replace(__version__, "7.1.0")
+    with pytest.raises(InvalidInputError, match=r"layout 2 of Ottla 7\.1\.0, .*: start Ottla 7\.1\.0 or newer"):
+        parse_meta_properties(newer.encode())
 
 
 @given(topics, st.integers(0, 10**9))

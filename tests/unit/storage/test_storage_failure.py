@@ -9,6 +9,7 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
 from ottla.runtime.disk import OsDisk, StrPath
+from ottla.storage.log_resumption import WRITE_PROBE, WRITE_PROBE_BYTES
 from ottla.storage.log_writer import LogWriter
 from ottla.storage.pending_append import Signal
 from tests.unit.network.peers import until
@@ -113,6 +114,26 @@ async def test_what_was_written_whole_before_the_failure_is_kept_and_reported_on
         found = batches_in(bytes_of(kept))
         assert [first for _, first, _ in found] == list(range(len(found)))
         assert log.log_end_offset == len(found) == reported[-1]
+
+
+async def test_a_directory_stays_offline_while_the_file_that_failed_may_not_grow(tmp_path: Path):
+    """There is room for another file below the limit: it was taken for room, and the next write failed again."""
+    limit = 3 * WRITE_PROBE_BYTES // 2
+    async with opened(tmp_path) as directory:
+        log = await directory.log()
+        await directory.append_all(log, [batch(1, value=b"x" * WRITE_PROBE_BYTES)])
+        only = directory.manager.directories[0]
+        with file_size_limit(limit):
+            directory.append(log, batch(1, value=b"x" * WRITE_PROBE_BYTES))
+            with pytest.raises(ApiError):
+                await log.flush()
+            for _ in range(2):
+                with pytest.raises(OSError, match="too large"):
+                    await only.resume()
+            assert not (tmp_path / WRITE_PROBE).exists()
+        await only.resume()
+        assert directory.append(log, batch(1)).first_offset == 1
+        await log.flush()
 
 
 class FailedIo(HeldLogIo):

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ottla.client.fetch import AbortedTransaction, FetchedBatches
-from ottla.client.visible_batches import visible_spans, whole_batches
+from ottla.client.consuming.fetch import AbortedTransaction, FetchedBatches
+from ottla.client.consuming.visible_batches import visible_spans, whole_batches
 from ottla.native import build_batch, decode_records, validate_batches
 from ottla.records.control import ControlRecordType, EndTransactionMarker
 from ottla.storage.append_origin import AppendOrigin
+from ottla.storage.append_run import BatchRun
 from ottla.storage.log import Log
 from ottla.storage.log_append_info import LogAppendInfo
 from tests.unit.storage.data_directory import NOW_MS, OpenDirectory, bytes_of
@@ -59,14 +60,15 @@ def append(
     transaction_version: int = 0,
 ) -> LogAppendInfo:
     """Append as a coordinator does, without sequence numbers, or as another origin."""
-    return log.append(
-        memoryview(records),
-        validate_batches(records, allow_control=origin is AppendOrigin.COORDINATOR),
+    info = log.append(
+        BatchRun(memoryview(records), validate_batches(records, allow_control=origin is AppendOrigin.COORDINATOR)),
         leader_epoch=0,
         now_ms=directory.clock.now_ms(),
         origin=origin,
         transaction_version=transaction_version,
     )
+    assert info is not None
+    return info
 
 
 async def committed(log: Log) -> None:

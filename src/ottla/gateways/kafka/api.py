@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ottla.broker.request_quotas import RunCharge
 from ottla.gateways.kafka.context import RequestContext
 from ottla.native import ProduceRun
 from ottla.network.receive_buffer import ReceiveBuffer
@@ -25,9 +26,9 @@ SingleRequest = SingleProduceRequest | SingleFetchRequest
 HandleSingle = Callable[[Any, Any, ReceiveBuffer, ResponseSlot], None]
 """Serves a `SingleRequest` of its API, which the kernel has read, of the connection that comes first, and answers it
 through the slot. To keep records beyond its return it retains the buffer, and releases it once."""
-HandleRun = Callable[[Sequence[Any], ProduceRun, ReceiveBuffer], bool]
+HandleRun = Callable[[Sequence[Any], ProduceRun, ReceiveBuffer, RunCharge | None], bool]
 """Serves a run of such requests as one, of the connections that come first; False when each is to be served by itself,
-and nothing has happened. To keep the buffer as it is it retains it."""
+and nothing has happened. To keep the buffer as it is it retains it. It settles the charge, if any, when it has."""
 
 
 class Api(Struct, frozen=True):
@@ -37,18 +38,18 @@ class Api(Struct, frozen=True):
     `ctx.respond(...)` or never through `ctx.no_response()`. One that must wait for the disk now and then answers from a
     task beside it (`ctx.go_on`).
 
-    `is_task` says that `handle` is an `async def`: it runs as a task of its own, once `ottla.gateways.kafka.task_gate`
+    `is_async` says that `handle` is an `async def`: it runs as a task of its own, once `ottla.network.task_gate`
     admits the bytes of the request, and the requests behind it on its connection are held back until it is done
     (docs/design/0002). For what changes something by way of the controller, and what looks at the disk each time; never
-    for Produce and Fetch. `begins_at_once` says that it seldom has to wait: where it has not, it is answered before the
-    next request is looked at, without a task. It may not ask what task it runs in. `follows_answers` says that it
+    for Produce and Fetch. `starts_eagerly` says that it seldom has to wait: where it has not, it is answered before the
+    next request is looked at, without a task. It may not ask what task it runs in. `after_responses` says that it
     begins once the requests before it on its connection are answered: what it changes would be done to them as well.
 
     `advertised_min_version` differs from `min_version` where clients need to see a version that is not served
     (Produce, KAFKA-18659). `is_between_brokers` says that ApiVersions tells of it those alone who have proved that they
     are brokers; to refuse a client that asks all the same is for its handler. `is_decided_by_controller` says that the
     request is sent on to the broker that is the controller, where `handle` runs; only for tasks, and not for requests
-    of which `is_own` says that they concern this broker alone. `decode` is given where a client that is widely used
+    of which `is_local` says that they concern this broker alone. `decode` is given where a client that is widely used
     does not keep to the format.
     """
 
@@ -56,16 +57,16 @@ class Api(Struct, frozen=True):
     min_version: int
     max_version: int
     handle: Handler
-    is_task: bool = False
+    is_async: bool = False
     advertised_min_version: int | None = None
     decode: Decode | None = None
     handle_single: HandleSingle | None = None
     handle_run: HandleRun | None = None
     is_between_brokers: bool = False
     is_decided_by_controller: bool = False
-    is_own: Callable[[Any], bool] | None = None
-    begins_at_once: bool = False
-    follows_answers: bool = False
+    is_local: Callable[[Any], bool] | None = None
+    starts_eagerly: bool = False
+    after_responses: bool = False
 
     @property
     def request_type(self) -> type[Any]:

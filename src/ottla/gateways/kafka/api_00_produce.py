@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ottla.broker.produce import TIMED_OUT, PartitionWrite
 from ottla.broker.transaction_gate import TransactionSupport
@@ -41,7 +42,9 @@ from ottla.replication.leader import ACKS_NONE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from uuid import UUID
 
+    from ottla.broker.request_quotas import RunCharge
     from ottla.gateways.kafka.gateway import KafkaConnection
     from ottla.native import ProduceRun
     from ottla.network.connection import ResponseSlot
@@ -56,6 +59,10 @@ _CODEC_MASK: Final = 0x07
 _ZSTD: Final = int(CompressionType.ZSTD)
 _NONE: Final = ErrorCode.NONE
 
+_NAMED_TWICE: Final = AppendAck(
+    ErrorCode.INVALID_REQUEST,
+    "the request names the partition more than once, and nothing was written to it: send one batch for each partition",
+)
 _ZSTD_TOO_EARLY: Final = AppendAck(
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     f"zstd comes with version {ZSTD_VERSION} of Produce (KIP-110); compress with another codec, or use a newer client",
@@ -67,13 +74,13 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> None:
     if request.transactional_id is not None:
         _handle_transactional(ctx, request, request.transactional_id)
         return
-    writes = [_write(ctx, request, topic, data) for topic in request.topic_data for data in topic.partition_data]
+    topics, writes = _writes(ctx, request)
     buffer = ctx.buffer
     for _ in writes:
         buffer.retain()
 
     def on_produced(acknowledgements: list[AppendAck]) -> None:
-        _answer(ctx, request.acks, request.topic_data, acknowledgements)
+        _answer(ctx, request.acks, topics, acknowledgements)
 
     ctx.broker.produce.produce(
         ctx.principal,
@@ -87,13 +94,13 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> None:
 
 def _handle_transactional(ctx: RequestContext, request: ProduceRequest, transactional_id: str) -> None:
     """Append each partition's batch once its transaction is known to have the partition."""
-    writes = [_write(ctx, request, topic, data) for topic in request.topic_data for data in topic.partition_data]
+    topics, writes = _writes(ctx, request)
     buffer = ctx.buffer
     for _ in writes:
         buffer.retain()
 
     def on_produced(acknowledgements: list[AppendAck]) -> None:
-        _answer(ctx, request.acks, request.topic_data, acknowledgements)
+        _answer(ctx, request.acks, topics, acknowledgements)
 
     ctx.broker.transactional_produce.produce(
         ctx.principal,
@@ -123,8 +130,10 @@ def handle_single(
     )
 
 
-def handle_run(connections: Sequence[KafkaConnection], run: ProduceRun, buffer: ReceiveBuffer) -> bool:
-    """Append what many such requests to one partition bring, as one."""
+def handle_run(
+    connections: Sequence[KafkaConnection], run: ProduceRun, buffer: ReceiveBuffer, charge: RunCharge | None
+) -> bool:
+    """Append what many such requests of one principal to one partition bring, as one. `charge` counts them."""
     first = connections[0]
     production = RunProduction()
     if not first.gateway.broker.produce.produce_run(production, first.principal, run, buffer.release):
@@ -136,6 +145,8 @@ def handle_run(connections: Sequence[KafkaConnection], run: ProduceRun, buffer: 
         connections = [owner.handler for owner in run.owners]
     slots = ResponseSlots([each.connection.responses for each in connections])
     production.in_flight = connections, run, buffer, slots
+    if charge is not None:
+        production.throttle_ms = charge.settle(each.connection for each in connections)
     return True
 
 
@@ -144,6 +155,7 @@ class RunProduction(Struct, eq=False):
 
     in_flight: tuple[Sequence[KafkaConnection], ProduceRun, ReceiveBuffer, ResponseSlots] | None = None
     is_over: bool = False
+    throttle_ms: int = 0
 
     def decide(self, ack: AppendAck) -> None:
         """Answer all of them, unless that was done. `ack` is that of the first."""
@@ -152,15 +164,18 @@ class RunProduction(Struct, eq=False):
             return
         self.in_flight, self.is_over = None, True
         connections, run, buffer, slots = in_flight
-        if ack.error is _NONE:
+        if ack.error is _NONE and not self.throttle_ms:
             answers = run.answers(ack.base_offset, ack.log_append_time_ms, ack.log_start_offset)
             if connections[0] is connections[-1]:
                 slots.send_to_one(answers)
             else:
                 slots.send(answers)
             return
+        base_offset, batches = ack.base_offset, run.batches
         for index, (connection, slot) in enumerate(zip(connections, slots.apart(), strict=True)):
-            SingleProduction((connection, run.request(index), buffer, slot)).decide(ack)
+            production = SingleProduction((connection, run.request(index), buffer, slot), throttle_ms=self.throttle_ms)
+            production.decide(replace(ack, base_offset=base_offset) if ack.error is _NONE else ack)
+            base_offset += batches[index].record_count
 
     def expire(self) -> None:
         """The producers' time is up."""
@@ -173,6 +188,7 @@ class SingleProduction(Struct, eq=False):
     in_flight: tuple[KafkaConnection, SingleProduceRequest, ReceiveBuffer, ResponseSlot] | None
     """The request, until it is answered: the deadlines may hold this for longer, but not what it takes."""
     is_over: bool = False
+    throttle_ms: int = 0
 
     def decide(self, ack: AppendAck) -> None:
         """Answer, unless that was done."""
@@ -182,14 +198,14 @@ class SingleProduction(Struct, eq=False):
         self.in_flight, self.is_over = None, True
         connection, request, buffer, slot = in_flight
         try:
-            if ack.error is _NONE and request.acks:
+            if ack.error is _NONE and request.acks and not self.throttle_ms:
                 slot.answer(request.answer(ack.base_offset, ack.log_append_time_ms, ack.log_start_offset))
             else:
                 version, correlation_id, client_id = request.api_version, request.correlation_id, request.client_id
                 ctx = RequestContext(connection, slot, version, correlation_id, client_id, buffer)
                 data = (PartitionProduceData(index=request.partition),)
                 topic = TopicProduceData(name=request.topic_name, topic_id=request.topic_id, partition_data=data)
-                _answer(ctx, request.acks, (topic,), (ack,))
+                _answer(ctx, request.acks, (topic,), (ack,), self.throttle_ms)
         except Exception as error:
             connection.fail(error, slot)
 
@@ -198,9 +214,33 @@ class SingleProduction(Struct, eq=False):
         self.decide(TIMED_OUT)
 
 
-def _write(
-    ctx: RequestContext, request: ProduceRequest, topic: TopicProduceData, data: PartitionProduceData
-) -> PartitionWrite:
+def _writes(ctx: RequestContext, request: ProduceRequest) -> tuple[list[TopicProduceData], list[PartitionWrite]]:
+    """Each topic and each partition once, as they are answered, and what is to be written, in the same order.
+
+    A partition that is named more than once is refused: of its batches Kafka keeps the last, and acknowledges it alone.
+    """
+    by_topic: dict[tuple[str, UUID], dict[int, PartitionProduceData]] = {}
+    repeated: set[tuple[str, UUID, int]] = set()
+    for topic in request.topic_data:
+        partitions = by_topic.setdefault((topic.name, topic.topic_id), {})
+        for data in topic.partition_data:
+            if data.index in partitions:
+                repeated.add((topic.name, topic.topic_id, data.index))
+            partitions[data.index] = data
+    topics, writes = [], []
+    for (name, topic_id), partitions in by_topic.items():
+        if not partitions:
+            continue
+        topics.append(TopicProduceData(name=name, topic_id=topic_id, partition_data=tuple(partitions.values())))
+        for index, data in partitions.items():
+            write = _write(ctx, topics[-1], data)
+            writes.append(
+                write._replace(refusal=_NAMED_TWICE) if repeated and (name, topic_id, index) in repeated else write
+            )
+    return topics, writes
+
+
+def _write(ctx: RequestContext, topic: TopicProduceData, data: PartitionProduceData) -> PartitionWrite:
     """What is to be written, and whether this version or this broker cannot have it at all."""
     version, records = ctx.api_version, data.records
     batch = records if isinstance(records, memoryview) else None
@@ -215,13 +255,14 @@ def _answer(
     acks: int,
     topics: Sequence[TopicProduceData],
     acknowledgements: Sequence[AppendAck],
+    throttle_ms: int = 0,
 ) -> None:
     """Tell the producer what became of the partitions that `topics` names, one acknowledgement each, in order."""
     try:
         if acks == ACKS_NONE:
             _finish_unacknowledged(ctx, acknowledgements)
         else:
-            ctx.respond(_response(ctx, topics, acknowledgements))
+            ctx.respond(_response(ctx, topics, acknowledgements, throttle_ms))
     except Exception as error:
         ctx.fail(error)
 
@@ -238,6 +279,7 @@ def _response(
     ctx: RequestContext,
     named: Sequence[TopicProduceData],
     acknowledgements: Sequence[AppendAck],
+    throttle_ms: int = 0,
 ) -> ProduceResponse:
     answers = iter(acknowledgements)
     leaders = CurrentLeaders(ctx, ApiKey.PRODUCE)
@@ -264,7 +306,9 @@ def _response(
         topics.append(
             TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=tuple(partitions))
         )
-    return ProduceResponse(responses=tuple(topics), node_endpoints=leaders.endpoints(NodeEndpoint))
+    return ProduceResponse(
+        responses=tuple(topics), throttle_time_ms=throttle_ms, node_endpoints=leaders.endpoints(NodeEndpoint)
+    )
 
 
 API = Api(

@@ -27,7 +27,13 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import broker_principal
 from ottla.protocol.api_keys import ApiKey
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse
+from ottla.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -56,19 +62,22 @@ whenever that has news. Clients send one at a time."""
 
 def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
     """Read from partitions, now or when there is enough; what lies on a disk only is looked up by a task."""
-    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-        return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
     try:
+        if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+            ctx.note_refusal(ErrorCode.INVALID_REQUEST, f"there is no isolation level {request.isolation_level}")
+            raise ApiError(ErrorCode.INVALID_REQUEST)
         replica = _replica(ctx, request)
         session, partitions = _partitions(ctx, request, is_replica=replica is not None)
     except ApiError as error:
-        return FetchResponse(error_code=error.code, session_id=NO_SESSION)
+        return _refused(ctx, request, error.code)
     incremental = session is not None and request.session_epoch > INITIAL_EPOCH
     fetches, waiting_fetches = ctx.broker.fetches, ctx.kafka_connection.waiting_fetches
     gateway = ctx.kafka_connection.gateway
     quotas = gateway.quotas if replica is None else None
     limits = fetches.limits(
-        request.max_bytes if quotas is None else quotas.fetch_bytes_max(ctx, request.max_bytes),
+        request.max_bytes
+        if quotas is None
+        else quotas.fetch_bytes_max(ctx.principal, ctx.client_id, request.max_bytes),
         request.min_bytes,
         request.max_wait_ms if len(waiting_fetches) < WAITING_FETCHES_MAX else 0,
         read_committed=request.isolation_level == READ_COMMITTED,
@@ -100,8 +109,7 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
             ctx.fail(error)
 
     look_ups = look_ups_of(targets, read_committed=limits.read_committed, is_replica=replica is not None)
-    if look_ups and gateway.looked_up_count + len(targets) <= gateway.looked_up_max:
-        gateway.looked_up_count += len(targets)
+    if look_ups and ctx.broker.look_ups.begin(len(targets)):
         ctx.go_on(_read_after(ctx, look_ups, len(targets), read))
     else:
         read()
@@ -133,8 +141,7 @@ def handle_single(
     fetches.look_up_key(connection.principal, request.key, target)
     fetch = SingleFetch(connection, request, buffer, slot, target, limits)
     look_ups = look_ups_of((target,), read_committed=read_committed)
-    if look_ups and gateway.looked_up_count < gateway.looked_up_max:
-        gateway.looked_up_count += 1
+    if look_ups and gateway.broker.look_ups.begin(1):
         ctx = fetch.context()
         ctx.go_on(_read_after(ctx, look_ups, 1, fetch.read))
     else:
@@ -190,6 +197,31 @@ class SingleFetch(Struct, eq=False):
         )
 
 
+def _refused(ctx: RequestContext, request: FetchRequest, error: ErrorCode) -> FetchResponse:
+    """The answer to a request of which nothing is read.
+
+    Before version 7 there is no error of the whole response, and before 13 clients look for it at the partitions. What
+    is wrong with a session is no partition's.
+    """
+    is_of_session = request.session_epoch > INITIAL_EPOCH or ctx.api_version >= TOPIC_ID_VERSION
+    return FetchResponse(
+        error_code=error,
+        session_id=NO_SESSION,
+        responses=()
+        if is_of_session
+        else tuple(
+            FetchableTopicResponse(
+                topic=topic.topic,
+                partitions=tuple(
+                    PartitionData(partition_index=index, error_code=error, high_watermark=-1, records=b"")
+                    for index in dict.fromkeys(each.partition for each in topic.partitions)
+                ),
+            )
+            for topic in request.topics
+        ),
+    )
+
+
 def _replica(ctx: RequestContext, request: FetchRequest) -> ReplicaReader | None:
     """The follower that fetches; None for a consumer.
 
@@ -214,7 +246,7 @@ async def _read_after(ctx: RequestContext, look_ups: Sequence[LookUp], count: in
         if not ctx.connection.is_closed:
             read()
     finally:
-        ctx.kafka_connection.gateway.looked_up_count -= count
+        ctx.broker.look_ups.end(count)
 
 
 def _partitions(
@@ -224,22 +256,34 @@ def _partitions(
     sessions = ctx.kafka_connection.gateway.fetch_sessions
     uses_topic_ids = ctx.api_version >= TOPIC_ID_VERSION
     if request.session_id != NO_SESSION and request.session_epoch > INITIAL_EPOCH:
-        session = sessions.advance(request.session_id, request.session_epoch, uses_topic_ids=uses_topic_ids)
+        session = sessions.advance(
+            request.session_id, request.session_epoch, ctx.principal, uses_topic_ids=uses_topic_ids
+        )
         if session.is_replica is not is_replica:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "the fetch session is not this one's")
         sessions.update(session, _requested(request), _forgotten(request))
-        return session, tuple(session.partitions.items())
+        if session.partitions:
+            return session, tuple(session.partitions.items())
+        # Nothing is left to remember: what the request itself names is read without a session, as by Kafka.
+        sessions.close(session.session_id)
+        return None, _without_session(request)
     if request.session_id != NO_SESSION:
-        sessions.close(request.session_id)
+        sessions.end(request.session_id, ctx.principal)
     elif request.session_epoch > INITIAL_EPOCH:
         raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "an epoch was given without a session")
     new_session = None
     if request.session_epoch != FINAL_EPOCH and request.topics:
-        new_session = sessions.create(_requested(request), uses_topic_ids=uses_topic_ids, is_replica=is_replica)
+        new_session = sessions.create(
+            _requested(request), ctx.principal, uses_topic_ids=uses_topic_ids, is_replica=is_replica
+        )
     if new_session is None:
-        # A partition that is named twice is read once, as the last entry says; a session does the same.
-        return None, [(key, SessionPartition(partition)) for key, partition in dict(_requested(request)).items()]
+        return None, _without_session(request)
     return new_session, tuple(new_session.partitions.items())
+
+
+def _without_session(request: FetchRequest) -> list[tuple[PartitionKey, SessionPartition]]:
+    """A partition that is named twice is read once, as the last entry says; a session does the same."""
+    return [(key, SessionPartition(partition)) for key, partition in dict(_requested(request)).items()]
 
 
 def _requested(request: FetchRequest) -> Iterator[tuple[PartitionKey, FetchPartition]]:
@@ -264,10 +308,15 @@ def _targets(
     """Where each partition is read; a session remembers it as long as this broker leads the partition."""
     targets = []
     missing = []
-    always, by_id = fetches.has_rules, ctx.api_version >= TOPIC_ID_VERSION
+    rules_version, by_id = fetches.rules_version, ctx.api_version >= TOPIC_ID_VERSION
     for key, partition in partitions:
         target = partition.target
-        if target is None or always or target.partition is None or not target.partition.is_leader:
+        if (
+            target is None
+            or target.rules_version != rules_version
+            or target.partition is None
+            or not target.partition.is_leader
+        ):
             topic, topic_id, index = key
             request = partition.request
             target = partition.target = FetchTarget(
@@ -278,6 +327,7 @@ def _targets(
                 request.last_fetched_epoch,
                 known_error=partition.told_error,
                 log_start_offset=request.log_start_offset,
+                rules_version=rules_version,
             )
             partition.told_version = -1
             fetches.look_up(ctx.principal, topic_id if by_id else topic, index, target)

@@ -43,14 +43,15 @@ NOT_AVAILABLE_VERSION: Final = 5
 async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Find the offset of a time, or an end of each partition; who gives a replica id is answered as a consumer.
 
+    Each topic is answered once, and one without partitions is left out.
+
     But a broker that calls itself a debugging replica is told where the log ends here, whoever leads.
     """
-    topics = []
+    topics: dict[str, list[ListOffsetsPartitionResponse]] = {}
     pace = Pace()
     lookup = ctx.broker.offsets.lookup(ctx.principal, read_committed=request.isolation_level == READ_COMMITTED)
     occurrences = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     for topic in request.topics:
-        partitions = []
         for partition in topic.partitions:
             if pace.is_enough():
                 await next_turn()
@@ -66,9 +67,10 @@ async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffset
                 if code is ErrorCode.OFFSET_NOT_AVAILABLE and ctx.api_version < NOT_AVAILABLE_VERSION:
                     code = ErrorCode.LEADER_NOT_AVAILABLE
                 answer = ListOffsetsPartitionResponse(partition_index=partition.partition_index, error_code=code)
-            partitions.append(answer)
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions)))
-    return ListOffsetsResponse(topics=tuple(topics))
+            topics.setdefault(topic.name, []).append(answer)
+    return ListOffsetsResponse(
+        topics=tuple(ListOffsetsTopicResponse(name=name, partitions=tuple(each)) for name, each in topics.items())
+    )
 
 
 async def _look_up(
@@ -92,4 +94,4 @@ async def _look_up(
     )
 
 
-API = Api(ApiKey.LIST_OFFSETS, 1, 11, handle, is_task=True, begins_at_once=True)
+API = Api(ApiKey.LIST_OFFSETS, 1, 11, handle, is_async=True, starts_eagerly=True)

@@ -175,4 +175,4 @@ def _not_found(ctx: RequestContext, wanted: str | UUID, error: ApiError, created
     return MetadataResponseTopic(error_code=error.code, name=wanted)
 
 
-API = Api(ApiKey.METADATA, 0, 13, handle, is_task=True, decode=decode)
+API = Api(ApiKey.METADATA, 0, 13, handle, is_async=True, decode=decode)

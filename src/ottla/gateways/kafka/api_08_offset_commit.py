@@ -9,7 +9,8 @@ from typing import Final
 from ottla.broker.committed_offsets import ErrorsByTopic
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
-from ottla.groups.requests import Committer, OffsetToCommit
+from ottla.gateways.kafka.offset_commits import answered, offsets_of
+from ottla.groups.requests import Committer
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -34,35 +35,15 @@ def handle(ctx: RequestContext, request: OffsetCommitRequest) -> None:
         retention_ms=None if request.retention_time_ms == NO_RETENTION else request.retention_time_ms,
         knows_group_id_not_found=ctx.api_version >= GROUP_ID_NOT_FOUND_VERSION,
     )
-    topics = [
-        (
-            topic.topic_id if by_id else topic.name,
-            [
-                OffsetToCommit(
-                    each.partition_index,
-                    each.committed_offset,
-                    each.committed_leader_epoch,
-                    each.committed_metadata or "",
-                )
-                for each in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
+    topics = [(topic.topic_id if by_id else topic.name, offsets_of(topic)) for topic in request.topics]
 
     def on_outcome(errors: ErrorsByTopic) -> None:
+        answers = answered(request.topics, errors, OffsetCommitResponsePartition)
         ctx.respond(
             OffsetCommitResponse(
                 topics=tuple(
-                    OffsetCommitResponseTopic(
-                        name=topic.name,
-                        topic_id=topic.topic_id,
-                        partitions=tuple(
-                            OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error)
-                            for each, error in zip(topic.partitions, of_topic, strict=True)
-                        ),
-                    )
-                    for topic, of_topic in zip(request.topics, errors, strict=True)
+                    OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+                    for topic, partitions in answers
                 )
             )
         )

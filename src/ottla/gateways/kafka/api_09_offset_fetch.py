@@ -11,7 +11,6 @@ from uuid import UUID
 from ottla.broker.committed_offsets import NO_OFFSET, GroupOffsets, NameOrId, TopicOffsets
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
-from ottla.gateways.kafka.gather import Gather
 from ottla.model.error_code import ErrorCode
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.message import ZERO_UUID
@@ -25,6 +24,7 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from ottla.runtime.gather import Gather
 
 MANY_GROUPS_VERSION: Final = 8
 TOPIC_ID_VERSION: Final = 10

@@ -1,7 +1,7 @@
 """FindCoordinator (key 10), versions 0 to 6.
 
 0 groups; 1 transactions, an error message; 3 flexible; 4 many keys (KIP-699); 5 as 4 (KIP-890); 6 share partitions
-(KIP-932), which are refused.
+(KIP-932), for brokers.
 """
 
 from collections.abc import Callable
@@ -21,8 +21,10 @@ from ottla.runtime.turns import in_turns
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
+SHARE: Final = 2
 
 MANY_KEYS_VERSION: Final = 4
+SHARE_VERSION: Final = 6
 
 LeaderOf = Callable[[Principal, TopicImage, str], int]
 """The broker that leads the partition a key belongs to. Raises ApiError."""
@@ -71,6 +73,8 @@ async def _topic(ctx: RequestContext, key_type: int) -> tuple[TopicImage, Leader
         return await coordinators.groups_topic(), coordinators.of_group
     if key_type == TRANSACTION:
         return await coordinators.transactions_topic(), coordinators.of_transactional_id
+    if key_type == SHARE and ctx.api_version >= SHARE_VERSION:
+        return await coordinators.share_states_topic(), coordinators.of_share_partition
     raise ApiError(ErrorCode.INVALID_REQUEST, f"this broker has no coordinators of type {key_type}")
 
 
@@ -96,4 +100,4 @@ def _coordinator(key: str, found: _Found) -> Coordinator:
     )
 
 
-API = Api(ApiKey.FIND_COORDINATOR, 0, 6, handle, is_task=True)
+API = Api(ApiKey.FIND_COORDINATOR, 0, 6, handle, is_async=True)

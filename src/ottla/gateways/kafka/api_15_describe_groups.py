@@ -10,7 +10,6 @@ from typing import Final
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.authorized_operations import NOT_ASKED, operation_bits
 from ottla.gateways.kafka.context import RequestContext
-from ottla.gateways.kafka.gather import Gather
 from ottla.groups.answers import DescribeAnswer
 from ottla.model.error_code import ErrorCode
 from ottla.protocol.api_keys import ApiKey
@@ -20,6 +19,7 @@ from ottla.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from ottla.runtime.gather import Gather
 
 NOT_FOUND_VERSION: Final = 6
 

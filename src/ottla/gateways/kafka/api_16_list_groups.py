@@ -31,4 +31,4 @@ async def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsR
     return ListGroupsResponse(groups=tuple(listed))
 
 
-API = Api(ApiKey.LIST_GROUPS, 0, 5, handle, is_task=True)
+API = Api(ApiKey.LIST_GROUPS, 0, 5, handle, is_async=True)

@@ -1,14 +1,14 @@
 """SaslHandshake (key 17), version 1 (KIP-43, KIP-152).
 
-Version 0, after which tokens come without a header, is not served. Only brokers prove who they are, by the listener at
-which they speak to each other; elsewhere, and a second time, the answer is ILLEGAL_SASL_STATE as from a Kafka broker's
-listener without SASL.
+Version 0, after which tokens come without a header, is not served. It begins an exchange in which a client proves who
+it is, at a listener where clients log in, or a broker of the cluster, at the listener that brokers use. Elsewhere, and
+where it is done and need not be done again, the answer is ILLEGAL_SASL_STATE.
 """
 
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
+from ottla.gateways.kafka.login import REAUTH_MS_MIN, Login, Step
 from ottla.model.error_code import ErrorCode
-from ottla.model.principal import ANONYMOUS
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
@@ -16,19 +16,35 @@ from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHan
 async def handle(ctx: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
     """Begin to find out who the peer is."""
     connection = ctx.kafka_connection
-    authenticator = connection.gateway.authenticator
-    if (
-        authenticator is None
-        or ctx.connection.listener_name != authenticator.listener_name
-        or connection.principal is not ANONYMOUS
-        or connection.proof is not None
-    ):
+    login = connection.login
+    now_ms = 0 if login is None or login.listener is None else ctx.broker.clock.monotonic_ms()
+    if login is None or not _may_begin(login, now_ms):
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
-    mechanisms = (authenticator.mechanism,)
+    mechanisms = connection.gateway.mechanisms(login, ctx.connection.listener_name)
     if request.mechanism not in mechanisms:
+        if login.listener is not None:
+            login.fail()
+            ctx.connection.complain(f"client {ctx.client_id!r} asks to log in by {request.mechanism[:100]!r}")
+            ctx.connection.drain()
+            mechanisms = login.listener.mechanisms
         return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=mechanisms)
-    connection.proof = await authenticator.exchange()
-    return SaslHandshakeResponse(mechanisms=mechanisms)
+    server = await connection.gateway.sasl_server(login, request.mechanism, ctx.connection.listener_name)
+    login.begin(server, request.mechanism, now_ms)
+    if login.is_again:
+        connection.must_log_in = True
+    return SaslHandshakeResponse(mechanisms=mechanisms if login.listener is None else login.listener.mechanisms)
 
 
-API = Api(ApiKey.SASL_HANDSHAKE, 1, 1, handle, is_task=True)
+def _may_begin(login: Login, now_ms: int) -> bool:
+    if login.step is not Step.DONE:
+        return login.step is Step.HANDSHAKE
+    listener = login.listener
+    return (
+        listener is not None
+        and listener.reauth_ms > 0
+        and not login.is_peer
+        and now_ms - login.begun_ms >= REAUTH_MS_MIN
+    )
+
+
+API = Api(ApiKey.SASL_HANDSHAKE, 1, 1, handle, is_async=True, starts_eagerly=True)

@@ -13,6 +13,7 @@ from ottla.gateways.kafka.context import RequestContext
 from ottla.model.error_code import ErrorCode
 from ottla.model.principal import BROKER
 from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.api_versions import ApiVersion as ServedVersions
 from ottla.protocol.messages.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -25,6 +26,9 @@ FIRST_VERSION_WITH_LEVEL_0: Final = 4
 
 _CLIENT: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 """What a client may call itself and its version: letters and digits, with dots and dashes between."""
+
+OWN_CLIENT: Final = "ottla"
+"""What Ottla's own client calls itself."""
 
 NAME_CHARACTERS_MAX: Final = 255
 """So much of what a client calls itself is kept, for as long as its connection lasts."""
@@ -41,11 +45,11 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
             request.client_software_name[:NAME_CHARACTERS_MAX],
             request.client_software_version[:NAME_CHARACTERS_MAX],
         )
-    gateway, features = ctx.kafka_connection.gateway, ctx.broker.features
+    features = ctx.broker.features
     finalized = features.finalized
     lowest = 0 if ctx.api_version >= FIRST_VERSION_WITH_LEVEL_0 else 1
     return ApiVersionsResponse(
-        api_keys=gateway.served_versions_to_brokers if ctx.principal.type == BROKER else gateway.served_versions,
+        api_keys=_served(ctx),
         supported_features=tuple(
             SupportedFeatureKey(name=each.name, min_version=each.min_level, max_version=each.max_level)
             for each in features.supported
@@ -57,6 +61,16 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
             for name, level in finalized.levels.items()
         ),
     )
+
+
+def _served(ctx: RequestContext) -> tuple[ServedVersions, ...]:
+    """What the one who asks may use: an API that Kafka does not have may confuse other clients."""
+    connection = ctx.kafka_connection
+    if ctx.principal.type == BROKER:
+        return connection.gateway.served_versions_to_brokers
+    if connection.software is not None and connection.software[0] == OWN_CLIENT:
+        return connection.gateway.served_versions + connection.gateway.extensions
+    return connection.gateway.served_versions
 
 
 API = Api(ApiKey.API_VERSIONS, 0, 4, handle)

@@ -76,4 +76,4 @@ def _config(entry: ConfigEntry) -> CreatableTopicConfigs:
     )
 
 
-API = Api(ApiKey.CREATE_TOPICS, 2, 7, handle, is_task=True, is_decided_by_controller=True)
+API = Api(ApiKey.CREATE_TOPICS, 2, 7, handle, is_async=True, is_decided_by_controller=True)

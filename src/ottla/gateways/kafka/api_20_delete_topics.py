@@ -4,6 +4,7 @@
 by id (KIP-516).
 """
 
+from collections import Counter
 from uuid import UUID
 
 from ottla.gateways.kafka.api import Api
@@ -29,13 +30,21 @@ FIRST_VERSION_WITH_IDS = 6
 async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Delete topics; their files go after `file.delete.delay.ms`."""
     results: list[DeletableTopicResult] = []
-    wanted: list[str | UUID] = list(request.topic_names)
+    named: list[str | UUID] = list(request.topic_names)
     for state in request.topics if ctx.api_version >= FIRST_VERSION_WITH_IDS else ():
         topic = _named_once(state)
         if isinstance(topic, ApiError):
             results.append(_failure(state.name, state.topic_id, topic, ctx.api_version))
         else:
-            wanted.append(topic)
+            named.append(topic)
+    occurrences = Counter(named)
+    wanted: list[str | UUID] = []
+    for name, count in occurrences.items():
+        if count == 1:
+            wanted.append(name)
+        else:
+            error = ApiError(ErrorCode.INVALID_REQUEST, "the request names the topic more than once")
+            results.append(_result(name, error, ctx.api_version))
     outcomes = await ctx.broker.topics.delete(
         ctx.principal, wanted, quota=ctx.mutation_quota(FIRST_VERSION_WITH_MESSAGE)
     )
@@ -47,10 +56,12 @@ def _named_once(state: DeleteTopicState) -> str | UUID | ApiError:
     """The topic's name or id, of which a request gives exactly one."""
     if state.name is not None:
         if state.topic_id != ZERO_UUID:
-            return ApiError(ErrorCode.INVALID_REQUEST, f"the topic {state.name} is named by an id as well")
+            return ApiError(
+                ErrorCode.INVALID_REQUEST, f"You may not specify both topic name and topic id: {state.name}"
+            )
         return state.name
     if state.topic_id == ZERO_UUID:
-        return ApiError(ErrorCode.INVALID_REQUEST, "a topic is given neither a name nor an id")
+        return ApiError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified")
     return state.topic_id
 
 
@@ -70,4 +81,4 @@ def _failure(name: str | None, topic_id: UUID, error: ApiError, version: int) ->
     return DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=message)
 
 
-API = Api(ApiKey.DELETE_TOPICS, 1, 6, handle, is_task=True, follows_answers=True, is_decided_by_controller=True)
+API = Api(ApiKey.DELETE_TOPICS, 1, 6, handle, is_async=True, after_responses=True, is_decided_by_controller=True)

@@ -52,4 +52,4 @@ def _result(index: int, outcome: Outcome[int]) -> DeleteRecordsPartitionResult:
     return DeleteRecordsPartitionResult(partition_index=index, low_watermark=outcome)
 
 
-API = Api(ApiKey.DELETE_RECORDS, 0, 2, handle, is_task=True, follows_answers=True)
+API = Api(ApiKey.DELETE_RECORDS, 0, 2, handle, is_async=True, after_responses=True)

@@ -31,6 +31,7 @@ async def handle(ctx: RequestContext, request: InitProducerIdRequest) -> InitPro
         return _refusal(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
         try:
+            ctx.broker.cluster.require_idempotent_producer(ctx.principal)
             return InitProducerIdResponse(producer_id=await ctx.broker.producer_ids.next(), producer_epoch=0)
         except ApiError as error:
             return _refusal(error.code)
@@ -57,4 +58,4 @@ def _refusal(error: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=error, producer_id=NONE, producer_epoch=NONE)
 
 
-API = Api(ApiKey.INIT_PRODUCER_ID, 0, 5, handle, is_task=True, follows_answers=True)
+API = Api(ApiKey.INIT_PRODUCER_ID, 0, 5, handle, is_async=True, after_responses=True)

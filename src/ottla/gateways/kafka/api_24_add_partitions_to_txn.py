@@ -11,7 +11,6 @@ from typing import Final
 from ottla.broker.transactions import V1, V2
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
-from ottla.gateways.kafka.gather import Gather
 from ottla.model.error_code import ErrorCode
 from ottla.model.principal import BROKER
 from ottla.model.producer_identity import ProducerIdentity
@@ -26,6 +25,7 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from ottla.runtime.gather import Gather
 from ottla.runtime.turns import Pace, next_turn
 from ottla.transactions.answers import AddAnswer
 from ottla.transactions.requests import AddPartitions

@@ -46,4 +46,4 @@ async def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> AddOff
     return AddOffsetsToTxnResponse(error_code=outcome)
 
 
-API = Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, handle, is_task=True)
+API = Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, handle, is_async=True)

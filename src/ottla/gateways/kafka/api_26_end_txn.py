@@ -48,4 +48,4 @@ async def handle(ctx: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
     return EndTxnResponse(error_code=error, producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
 
 
-API = Api(ApiKey.END_TXN, 0, 5, handle, is_task=True, follows_answers=True)
+API = Api(ApiKey.END_TXN, 0, 5, handle, is_async=True, after_responses=True)

@@ -99,4 +99,4 @@ def _results(partitions: Iterable[TopicPartition], errors: Errors) -> tuple[Writ
     )
 
 
-API = Api(ApiKey.WRITE_TXN_MARKERS, 1, 2, handle, is_task=True)
+API = Api(ApiKey.WRITE_TXN_MARKERS, 1, 2, handle, is_async=True)

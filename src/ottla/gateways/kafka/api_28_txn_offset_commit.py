@@ -8,7 +8,8 @@ from ottla.broker.committed_offsets import ErrorsByTopic
 from ottla.broker.transaction_gate import TransactionSupport
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
-from ottla.groups.requests import Committer, OffsetToCommit
+from ottla.gateways.kafka.offset_commits import answered, offsets_of
+from ottla.groups.requests import Committer
 from ottla.model.producer_identity import ProducerIdentity
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.txn_offset_commit import (
@@ -29,34 +30,15 @@ def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> None:
         knows_group_id_not_found=False,
         is_transactional=True,
     )
-    topics = [
-        (
-            topic.name,
-            [
-                OffsetToCommit(
-                    each.partition_index,
-                    each.committed_offset,
-                    each.committed_leader_epoch,
-                    each.committed_metadata or "",
-                )
-                for each in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
+    topics = [(topic.name, offsets_of(topic)) for topic in request.topics]
 
     def on_outcome(errors: ErrorsByTopic) -> None:
+        answers = answered(request.topics, errors, TxnOffsetCommitResponsePartition)
         ctx.respond(
             TxnOffsetCommitResponse(
                 topics=tuple(
-                    TxnOffsetCommitResponseTopic(
-                        name=topic.name,
-                        partitions=tuple(
-                            TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error)
-                            for each, error in zip(topic.partitions, of_topic, strict=True)
-                        ),
-                    )
-                    for topic, of_topic in zip(request.topics, errors, strict=True)
+                    TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions)
+                    for topic, partitions in answers
                 )
             )
         )

@@ -79,4 +79,4 @@ def _config(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConf
     )
 
 
-API = Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, handle, is_task=True)
+API = Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, handle, is_async=True)

@@ -20,13 +20,10 @@ from ottla.protocol.messages.alter_configs import (
 
 async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Give topics and brokers these settings and no others; of each resource all of it or nothing."""
-    results = await change_settings(ctx, request.resources, _alteration, validate_only=request.validate_only)
-    return AlterConfigsResponse(
-        responses=tuple(
-            AlterConfigsResourceResponse(error_code=code, error_message=message, resource_type=kind, resource_name=name)
-            for (kind, name), (code, message) in results.items()
-        )
+    responses = await change_settings(
+        ctx, request.resources, _alteration, AlterConfigsResourceResponse, validate_only=request.validate_only
     )
+    return AlterConfigsResponse(responses=responses)
 
 
 def _alteration(wanted: AlterConfigsResource) -> ResourceAlteration:
@@ -37,4 +34,4 @@ def _alteration(wanted: AlterConfigsResource) -> ResourceAlteration:
     )
 
 
-API = Api(ApiKey.ALTER_CONFIGS, 0, 2, handle, is_task=True, follows_answers=True, is_decided_by_controller=True)
+API = Api(ApiKey.ALTER_CONFIGS, 0, 2, handle, is_async=True, after_responses=True, is_decided_by_controller=True)

@@ -43,4 +43,4 @@ async def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> Al
     )
 
 
-API = Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, handle, is_task=True, follows_answers=True)
+API = Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, handle, is_async=True, after_responses=True)

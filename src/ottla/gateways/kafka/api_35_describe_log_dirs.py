@@ -2,6 +2,9 @@
 
 2 flexible; 3 an error of the whole answer; 4 total and usable bytes of the file system (KIP-827); 5 cordoned
 directories (KIP-1066), of which there are none.
+
+From version 2 on, a tagged field of Ottla's own (tag 10000) says why directories are offline, for which Kafka has an
+error code alone. Clients that do not know the tag skip it.
 """
 
 from itertools import groupby
@@ -22,8 +25,10 @@ from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
+    DescribeLogDirsTrouble,
 )
 
+FIRST_VERSION_WITH_TAGS: Final = 2
 FIRST_VERSION_WITH_ERROR: Final = 3
 FIRST_VERSION_WITH_SPACE: Final = 4
 
@@ -35,10 +40,16 @@ async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> Descri
         wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
     try:
         directories = await ctx.broker.log_directories.describe(ctx.principal, wanted)
+        troubles = ctx.broker.log_directories.troubles(ctx.principal)
     except ApiError as error:
         refused = error.code if ctx.api_version >= FIRST_VERSION_WITH_ERROR else ErrorCode.NONE
         return DescribeLogDirsResponse(error_code=refused)
-    return DescribeLogDirsResponse(results=tuple(_result(ctx, each) for each in directories))
+    response = DescribeLogDirsResponse(results=tuple(_result(ctx, each) for each in directories))
+    if troubles and ctx.api_version >= FIRST_VERSION_WITH_TAGS:
+        response = replace(
+            response, troubles=tuple(DescribeLogDirsTrouble(each.path, each.message) for each in troubles)
+        )
+    return response
 
 
 def _result(ctx: RequestContext, directory: LogDirectoryDescription) -> DescribeLogDirsResult:
@@ -63,4 +74,4 @@ def _result(ctx: RequestContext, directory: LogDirectoryDescription) -> Describe
     return result
 
 
-API = Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, handle, is_task=True)
+API = Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, handle, is_async=True)

@@ -44,4 +44,4 @@ def _result(name: str, outcome: Outcome[int]) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(name=name)
 
 
-API = Api(ApiKey.CREATE_PARTITIONS, 0, 3, handle, is_task=True, is_decided_by_controller=True)
+API = Api(ApiKey.CREATE_PARTITIONS, 0, 3, handle, is_async=True, is_decided_by_controller=True)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
-from ottla.gateways.kafka.gather import Gather
 from ottla.groups.answers import DeleteGroupAnswer
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.runtime.gather import Gather
 
 
 def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> None:

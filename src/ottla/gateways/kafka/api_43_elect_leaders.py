@@ -32,18 +32,21 @@ async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLead
     try:
         election = ElectionType(request.election_type)
     except ValueError:
-        refusal = ApiError(ErrorCode.INVALID_REQUEST, f"there is no election type {request.election_type}")
+        refusal = ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
         return _response(refusal.code, ((each, refusal) for each in wanted or ()))
     try:
         outcomes = await ctx.broker.topics.elect_leaders(ctx.principal, election, wanted)
     except ApiError as error:
-        return _response(error.code, ((each, error) for each in wanted or ()))
+        return _response(error.code, ((each, error) for each in wanted or ()), error.message)
     return _response(ErrorCode.NONE, outcomes)
 
 
-def _response(code: ErrorCode, outcomes: Iterable[tuple[TopicPartition, ApiError | None]]) -> ElectLeadersResponse:
+def _response(
+    code: ErrorCode, outcomes: Iterable[tuple[TopicPartition, ApiError | None]], message: str | None = None
+) -> ElectLeadersResponse:
     return ElectLeadersResponse(
         error_code=code,
+        error_message=message,
         replica_election_results=tuple(
             ReplicaElectionResult(
                 topic=topic,
@@ -61,4 +64,4 @@ def _response(code: ErrorCode, outcomes: Iterable[tuple[TopicPartition, ApiError
     )
 
 
-API = Api(ApiKey.ELECT_LEADERS, 0, 2, handle, is_task=True, follows_answers=True, is_decided_by_controller=True)
+API = Api(ApiKey.ELECT_LEADERS, 0, 2, handle, is_async=True, after_responses=True, is_decided_by_controller=True)

@@ -21,13 +21,10 @@ from ottla.protocol.messages.incremental_alter_configs import (
 
 async def handle(ctx: RequestContext, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
     """Change settings of topics and brokers; of each resource all of them or none."""
-    results = await change_settings(ctx, request.resources, _alteration, validate_only=request.validate_only)
-    return IncrementalAlterConfigsResponse(
-        responses=tuple(
-            AlterConfigsResourceResponse(error_code=code, error_message=message, resource_type=kind, resource_name=name)
-            for (kind, name), (code, message) in results.items()
-        )
+    responses = await change_settings(
+        ctx, request.resources, _alteration, AlterConfigsResourceResponse, validate_only=request.validate_only
     )
+    return IncrementalAlterConfigsResponse(responses=responses)
 
 
 def _alteration(wanted: AlterConfigsResource) -> ResourceAlteration:
@@ -44,7 +41,7 @@ def _operation(number: int) -> AlterOperation:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no operation {number} on settings") from None
 
 
-def _is_own(request: IncrementalAlterConfigsRequest) -> bool:
+def _is_local(request: IncrementalAlterConfigsRequest) -> bool:
     """Whether it is about loggers alone: each broker has its own."""
     return all(each.resource_type == ConfigResourceType.BROKER_LOGGER for each in request.resources)
 
@@ -54,8 +51,8 @@ API = Api(
     0,
     1,
     handle,
-    is_task=True,
-    follows_answers=True,
+    is_async=True,
+    after_responses=True,
     is_decided_by_controller=True,
-    is_own=_is_own,
+    is_local=_is_local,
 )

@@ -57,7 +57,7 @@ API = Api(
     0,
     1,
     handle,
-    is_task=True,
-    follows_answers=True,
+    is_async=True,
+    after_responses=True,
     is_decided_by_controller=True,
 )

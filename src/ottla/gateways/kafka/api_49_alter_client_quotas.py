@@ -44,4 +44,4 @@ def _alteration(entry: RequestEntryData) -> QuotaAlteration:
     )
 
 
-API = Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, handle, is_task=True, is_decided_by_controller=True)
+API = Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, handle, is_async=True, is_decided_by_controller=True)

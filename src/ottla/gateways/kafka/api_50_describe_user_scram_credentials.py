@@ -1,16 +1,19 @@
 """DescribeUserScramCredentials (key 50), version 0 (KIP-554).
 
-There are no users with credentials, since nobody is authenticated. Kafka's tools ask whenever they describe a user.
+Of a credential its mechanism and its iterations are told, nothing that could be tried out.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.scram_credential import ScramCredential
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
@@ -18,23 +21,32 @@ from ottla.protocol.messages.describe_user_scram_credentials import (
 
 
 def handle(ctx: RequestContext, request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
-    """Tell of each user that is asked for that it has no credentials."""
+    """Tell which credentials the users have that are asked for, or all of them."""
     try:
-        ctx.broker.cluster.require_describer(ctx.principal)
+        users = ctx.broker.scram_users.describe(ctx.principal)
     except ApiError as error:
         return DescribeUserScramCredentialsResponse(error_code=error.code, error_message=error.message)
-    occurrences = Counter(user.name for user in request.users or ())
+    wanted = Counter(each.name for each in request.users) if request.users else Counter(list(users))
     return DescribeUserScramCredentialsResponse(
-        error_message=None, results=tuple(_result(user, count) for user, count in occurrences.items())
+        results=tuple(_result(user, users.get(user), count) for user, count in wanted.items())
     )
 
 
-def _result(user: str, count: int) -> DescribeUserScramCredentialsResult:
+def _result(
+    user: str, credentials: Mapping[int, ScramCredential] | None, count: int
+) -> DescribeUserScramCredentialsResult:
     if count > 1:
-        code, message = ErrorCode.DUPLICATE_RESOURCE, "the request names this user more than once"
-    else:
-        code, message = ErrorCode.RESOURCE_NOT_FOUND, "this user has no credentials: nobody is authenticated"
-    return DescribeUserScramCredentialsResult(user=user, error_code=code, error_message=message)
+        return DescribeUserScramCredentialsResult(
+            user,
+            ErrorCode.DUPLICATE_RESOURCE,
+            f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}",
+        )
+    if credentials is None:
+        return DescribeUserScramCredentialsResult(
+            user, ErrorCode.RESOURCE_NOT_FOUND, f"Attempt to describe a user credential that does not exist: {user}"
+        )
+    infos = tuple(CredentialInfo(mechanism, each.iterations) for mechanism, each in sorted(credentials.items()))
+    return DescribeUserScramCredentialsResult(user, credential_infos=infos)
 
 
 API = Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, handle)

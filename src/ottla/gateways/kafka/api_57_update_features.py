@@ -42,4 +42,4 @@ def _update(version: int, wanted: FeatureUpdateKey) -> FeatureUpdate:
     return FeatureUpdate(wanted.feature, wanted.max_version_level, upgrade_type)
 
 
-API = Api(ApiKey.UPDATE_FEATURES, 0, 2, handle, is_task=True, is_decided_by_controller=True)
+API = Api(ApiKey.UPDATE_FEATURES, 0, 2, handle, is_async=True, is_decided_by_controller=True)

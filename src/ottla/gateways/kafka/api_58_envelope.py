@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.access import require_broker
 from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.charged_request import ChargedContext
 from ottla.gateways.kafka.context import RequestContext
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError, InvalidInputError
@@ -48,10 +49,10 @@ async def _decide(ctx: RequestContext, request: EnvelopeRequest) -> None:
     try:
         ctx.respond(await _response(ctx, request))
     except InvalidInputError as error:
-        ctx.connection.complain(f"what it sent on is no request: {error}")
+        ctx.connection.complain(f"the forwarded request cannot be read: {error}")
         ctx.respond(EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST))
     except Exception:
-        _log.exception("a request that %s sent on failed", ctx.connection.peer)
+        _log.exception("a request forwarded by %s failed", ctx.connection.peer)
         ctx.respond(EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
@@ -66,10 +67,17 @@ async def _response(ctx: RequestContext, request: EnvelopeRequest) -> EnvelopeRe
     route = gateway.apis.route(header.api_key, header.api_version)
     if route is None or not route.is_decided_by_controller:
         return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
-    client = _Client(gateway, ctx, decode_principal(request.request_principal or b""), request.client_host_address)
+    host = _host(request.client_host_address)
+    principal = decode_principal(request.request_principal or b"", host if gateway.keeps_hosts else "")
+    client = _Client(gateway, ctx, principal, host)
     slot: Any = _Slot()
     inside: Any = (client, slot, header.api_version, header.correlation_id, header.client_id, ctx.buffer)
-    inner = RequestContext(*inside) if gateway.quotas is None else gateway.quotas.context(*inside)
+    if gateway.quotas is None:
+        inner = RequestContext(*inside)
+    else:
+        # Its changes of the metadata are counted, and its time by whoever took the request from the client.
+        charge = gateway.quotas.begin(client.principal, header.client_id, client.connection, is_timed=False)
+        inner = ChargedContext(charge, *inside)
     response = await route.handle(inner, route.decode(frame, header.body_offset))
     if controller.epoch != epoch and _says(response, ErrorCode.NOT_CONTROLLER):
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
@@ -78,6 +86,10 @@ async def _response(ctx: RequestContext, request: EnvelopeRequest) -> EnvelopeRe
         return EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     offset = ctx.broker.image.end_offset.to_bytes(OFFSET_BYTES, "big")
     return EnvelopeResponse(response_data=offset + slot.frame[_LENGTH_BYTES:])
+
+
+def _host(address: bytes) -> str:
+    return str(ipaddress.ip_address(bytes(address))) if address else ""
 
 
 def _says(response: Any, code: ErrorCode) -> bool:
@@ -104,7 +116,7 @@ class _Slot:
 class _Client:
     """A client's connection to the broker that sent its request on, as far as handlers look at one."""
 
-    def __init__(self, gateway: KafkaGateway, ctx: RequestContext, principal: Principal, address: bytes) -> None:
+    def __init__(self, gateway: KafkaGateway, ctx: RequestContext, principal: Principal, host: str) -> None:
         self.gateway = gateway
         self.principal = principal
         self.connection = self
@@ -112,7 +124,7 @@ class _Client:
         self.local = ctx.connection.local
         self.listener_name = ctx.connection.listener_name
         self.is_closed = False
-        self.peer = Address(str(ipaddress.ip_address(bytes(address))) if address else ctx.connection.peer.host, 0)
+        self.peer = Address(host or ctx.connection.peer.host, 0)
 
     def complain(self, what: str) -> None:
         self._outer.complain(f"for {self.peer.host}: {what}")
@@ -121,7 +133,7 @@ class _Client:
         """The broker that the client came to does it, by what the answer says."""
 
     def break_off(self, error: Exception) -> None:
-        _log.error("a request that %s sent on failed", self._outer.peer, exc_info=error)
+        _log.error("a request forwarded by %s failed", self._outer.peer, exc_info=error)
 
     fail = break_off
 

@@ -62,4 +62,4 @@ async def _states(producers: Iterable[RememberedProducer], pace: Pace) -> tuple[
     return tuple(states)
 
 
-API = Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, handle, is_task=True)
+API = Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, handle, is_async=True)

@@ -20,4 +20,4 @@ async def handle(ctx: RequestContext, request: UnregisterBrokerRequest) -> Unreg
     return UnregisterBrokerResponse(error_message=None)
 
 
-API = Api(ApiKey.UNREGISTER_BROKER, 0, 0, handle, is_task=True, is_decided_by_controller=True)
+API = Api(ApiKey.UNREGISTER_BROKER, 0, 0, handle, is_async=True, is_decided_by_controller=True)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
-from ottla.gateways.kafka.gather import Gather
 from ottla.model.error_code import ErrorCode
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.describe_transactions import (
@@ -14,6 +13,7 @@ from ottla.protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
+from ottla.runtime.gather import Gather
 from ottla.runtime.turns import Pace, next_turn
 from ottla.transactions.answers import DescribeTransactionAnswer
 
@@ -63,4 +63,4 @@ def _on_answer(
     return on_answer
 
 
-API = Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, handle, is_task=True)
+API = Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, handle, is_async=True)

@@ -5,6 +5,7 @@
 
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
+from ottla.gateways.kafka.re2_syntax import kernel_pattern
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.native import TopicPattern
@@ -28,7 +29,8 @@ async def handle(ctx: RequestContext, request: ListTransactionsRequest) -> ListT
         frozenset(request.state_filters), frozenset(request.producer_id_filters), request.duration_filter
     )
     try:
-        pattern = TopicPattern(request.transactional_id_pattern) if request.transactional_id_pattern else None
+        asked = request.transactional_id_pattern
+        pattern = TopicPattern(kernel_pattern(asked)) if asked else None
     except ValueError:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     try:
@@ -50,4 +52,4 @@ async def handle(ctx: RequestContext, request: ListTransactionsRequest) -> ListT
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=tuple(states))
 
 
-API = Api(ApiKey.LIST_TRANSACTIONS, 0, 2, handle, is_task=True)
+API = Api(ApiKey.LIST_TRANSACTIONS, 0, 2, handle, is_async=True)

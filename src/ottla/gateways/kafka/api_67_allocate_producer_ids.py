@@ -18,4 +18,4 @@ async def handle(ctx: RequestContext, request: AllocateProducerIdsRequest) -> Al
     return AllocateProducerIdsResponse(producer_id_start=block.start, producer_id_len=len(block))
 
 
-API = Api(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, handle, is_task=True, is_between_brokers=True)
+API = Api(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, handle, is_async=True, is_between_brokers=True)

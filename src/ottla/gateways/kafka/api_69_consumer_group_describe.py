@@ -10,7 +10,6 @@ from uuid import UUID
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.authorized_operations import NOT_ASKED, operation_bits
 from ottla.gateways.kafka.context import RequestContext
-from ottla.gateways.kafka.gather import Gather
 from ottla.groups.answers import ConsumerDescribeAnswer, ConsumerMemberDescription
 from ottla.model.error_code import ErrorCode
 from ottla.protocol.api_keys import ApiKey
@@ -22,6 +21,7 @@ from ottla.protocol.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
+from ottla.runtime.gather import Gather
 
 CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1

@@ -48,4 +48,4 @@ async def handle(ctx: RequestContext, request: AssignReplicasToDirsRequest) -> A
     )
 
 
-API = Api(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0, 0, handle, is_task=True, is_between_brokers=True)
+API = Api(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0, 0, handle, is_async=True, is_between_brokers=True)

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.authorized_operations import NOT_ASKED, operation_bits
 from ottla.gateways.kafka.context import RequestContext
-from ottla.gateways.kafka.gather import Gather
 from ottla.groups.streams.exchange import StreamsDescribeAnswer
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.streams_group_describe import (
@@ -18,6 +17,7 @@ from ottla.protocol.messages.streams_group_describe import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
 )
+from ottla.runtime.gather import Gather
 
 
 def handle(ctx: RequestContext, request: StreamsGroupDescribeRequest) -> None:

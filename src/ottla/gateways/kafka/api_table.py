@@ -36,12 +36,12 @@ class Route(NamedTuple):
 
     decode: Callable[[memoryview, int], Any]
     handle: Handler
-    is_task: bool
+    is_async: bool
     handle_single: HandleSingle | None
     is_decided_by_controller: bool
-    is_own: Callable[[Any], bool] | None
-    begins_at_once: bool
-    follows_answers: bool
+    is_local: Callable[[Any], bool] | None
+    starts_eagerly: bool
+    after_responses: bool
 
 
 class ApiTable(Mapping[int, Api]):
@@ -90,12 +90,12 @@ class ApiTable(Mapping[int, Api]):
         route = self.routes[key, version] = Route(
             api.decoder(version),
             api.handle,
-            api.is_task,
+            api.is_async,
             api.handle_single,
             api.is_decided_by_controller,
-            api.is_own,
-            api.begins_at_once,
-            api.follows_answers,
+            api.is_local,
+            api.starts_eagerly,
+            api.after_responses,
         )
         return route
 

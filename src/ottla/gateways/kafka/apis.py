@@ -1,4 +1,4 @@
-"""Every API that the Kafka door serves, in one table."""
+"""Every API that the Kafka gateway serves, in one table."""
 
 from typing import Final
 
@@ -55,6 +55,7 @@ APIS: Final = ApiTable(
         Row(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, "api_48_describe_client_quotas"),
         Row(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, "api_49_alter_client_quotas"),
         Row(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, "api_50_describe_user_scram_credentials"),
+        Row(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, "api_51_alter_user_scram_credentials"),
         Row(ApiKey.DESCRIBE_QUORUM, 0, 2, "api_55_describe_quorum"),
         Row(ApiKey.ALTER_PARTITION, 3, 3, "api_56_alter_partition", is_between_brokers=True),
         Row(ApiKey.UPDATE_FEATURES, 0, 2, "api_57_update_features"),
@@ -73,8 +74,27 @@ APIS: Final = ApiTable(
         Row(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0, 0, "api_73_assign_replicas_to_dirs", is_between_brokers=True),
         Row(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "api_74_list_config_resources"),
         Row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "api_75_describe_topic_partitions"),
+        Row(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, "api_76_share_group_heartbeat"),
+        Row(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1, "api_77_share_group_describe"),
+        Row(ApiKey.SHARE_FETCH, 1, 2, "api_78_share_fetch"),
+        Row(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, "api_79_share_acknowledge"),
+        Row(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, 0, "api_83_initialize_share_group_state", is_between_brokers=True),
+        Row(ApiKey.READ_SHARE_GROUP_STATE, 0, 0, "api_84_read_share_group_state", is_between_brokers=True),
+        Row(ApiKey.WRITE_SHARE_GROUP_STATE, 0, 1, "api_85_write_share_group_state", is_between_brokers=True),
+        Row(ApiKey.DELETE_SHARE_GROUP_STATE, 0, 0, "api_86_delete_share_group_state", is_between_brokers=True),
+        Row(
+            ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+            0,
+            1,
+            "api_87_read_share_group_state_summary",
+            is_between_brokers=True,
+        ),
         Row(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 0, "api_88_streams_group_heartbeat"),
         Row(ApiKey.STREAMS_GROUP_DESCRIBE, 0, 0, "api_89_streams_group_describe"),
+        Row(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1, "api_90_describe_share_group_offsets"),
+        Row(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0, "api_91_alter_share_group_offsets"),
+        Row(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, "api_92_delete_share_group_offsets"),
+        Row(ApiKey.DESCRIBE_DELIVERIES, 0, 0, "api_31000_describe_deliveries"),
     )
 )
 """The APIs by key."""

@@ -23,6 +23,7 @@ class _NamesResource(Protocol):
 
 
 T = TypeVar("T", bound=_NamesResource)
+A = TypeVar("A")
 
 
 def config_resource_type(number: int) -> ConfigResourceType:
@@ -30,13 +31,18 @@ def config_resource_type(number: int) -> ConfigResourceType:
     try:
         return ConfigResourceType(number)
     except ValueError:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no resource type {number}") from None
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {number}") from None
 
 
 async def change_settings(
-    ctx: RequestContext, wanted: Iterable[T], alteration_of: Callable[[T], ResourceAlteration], *, validate_only: bool
-) -> dict[ResourceKey, tuple[int, str | None]]:
-    """The error code and message of each resource; a resource that is named more than once is answered once."""
+    ctx: RequestContext,
+    wanted: Iterable[T],
+    alteration_of: Callable[[T], ResourceAlteration],
+    response: Callable[..., A],
+    *,
+    validate_only: bool,
+) -> tuple[A, ...]:
+    """The answer for each resource, made by `response`; a resource that is named more than once is answered once."""
     outcomes: dict[ResourceKey, Outcome[None]] = {}
     alterations: list[ResourceAlteration] = []
     for each in wanted:
@@ -49,4 +55,12 @@ async def change_settings(
     for outcome in outcomes.values():
         if outcome is not None:
             ctx.note_refusal(outcome.code, outcome.message)
-    return {key: (0, None) if error is None else (error.code, error.message) for key, error in outcomes.items()}
+    return tuple(
+        response(
+            error_code=0 if error is None else error.code,
+            error_message=None if error is None else error.message,
+            resource_type=kind,
+            resource_name=name,
+        )
+        for (kind, name), error in outcomes.items()
+    )

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
     from ottla.gateways.kafka.context import RequestContext
 
-FIRST_VERSION: Final = {ApiKey.PRODUCE: 10, ApiKey.FETCH: 16}
+FIRST_VERSION: Final = {
+    ApiKey.PRODUCE: 10,
+    ApiKey.FETCH: 16,
+    ApiKey.SHARE_FETCH: 1,
+    ApiKey.SHARE_ACKNOWLEDGE: 1,
+}
 """The first version of each API whose answers name leaders. Fetch had a field for them since 12, without addresses."""
 
 _LEADER_CHANGED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})

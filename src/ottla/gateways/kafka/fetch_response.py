@@ -84,7 +84,8 @@ def charged_response(
     """The answer while somebody has a quota: who is over it gets nothing, and is told nothing, for now (KIP-219)."""
     gateway = ctx.kafka_connection.gateway
     assert gateway.quotas is not None
-    verdict = gateway.quotas.fetched(ctx, sum(read.total_bytes for read in reads))
+    size = sum(read.total_bytes for read in reads)
+    verdict = gateway.quotas.fetched(ctx.principal, ctx.client_id, ctx.connection, size)
     throttle_ms = verdict.throttle_ms
     if verdict.is_served:
         return response_of(ctx, session, partitions, reads, throttle_ms, incremental=incremental)

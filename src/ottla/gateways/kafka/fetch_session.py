@@ -4,6 +4,8 @@ request: id 0, epoch 0        -> full fetch; a session is made, its id is in the
 request: id N, epoch 1, 2, .. -> the partitions that changed, those to forget; answered with those that have news
 request: id N, epoch -1       -> full fetch without a session; N is closed
 request: id 0, epoch -1       -> full fetch without a session
+
+A session is its principal's: what it reads was allowed to that one, so to others it is not there.
 """
 
 from collections import OrderedDict
@@ -16,6 +18,7 @@ from msgspec import Struct
 from ottla.broker.fetch import FetchTarget, PartitionRead
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.principal import Principal
 from ottla.protocol.messages.fetch import FetchPartition
 from ottla.runtime.clock import Clock
 from ottla.runtime.rng import Rng
@@ -83,10 +86,13 @@ class FetchSession:
     A partition that gave records goes to the end, so that a small `max_bytes` does not starve the others.
     """
 
-    __slots__ = ("cost", "epoch", "is_replica", "last_used_ms", "partitions", "session_id", "uses_topic_ids")
+    __slots__ = ("cost", "epoch", "is_replica", "last_used_ms", "owner", "partitions", "session_id", "uses_topic_ids")
 
-    def __init__(self, session_id: int, *, uses_topic_ids: bool, now_ms: int, is_replica: bool = False) -> None:
+    def __init__(
+        self, session_id: int, owner: Principal, *, uses_topic_ids: bool, now_ms: int, is_replica: bool = False
+    ) -> None:
         self.is_replica = is_replica
+        self.owner = owner
         self.cost = 0
         """What it counts for in `FetchSessionCache`: one for each partition, more for those with long names."""
         self.session_id = session_id
@@ -160,6 +166,7 @@ class FetchSessionCache:
     def create(
         self,
         partitions: Iterator[tuple[PartitionKey, FetchPartition]],
+        owner: Principal,
         *,
         uses_topic_ids: bool,
         is_replica: bool = False,
@@ -171,7 +178,7 @@ class FetchSessionCache:
         session_id = 0
         while session_id == 0 or session_id in self:
             session_id = 1 + self._rng.randbelow(2**31 - 1)
-        session = FetchSession(session_id, uses_topic_ids=uses_topic_ids, now_ms=now_ms, is_replica=is_replica)
+        session = FetchSession(session_id, owner, uses_topic_ids=uses_topic_ids, now_ms=now_ms, is_replica=is_replica)
         session.update(partitions, iter(()))
         if is_replica:
             for idle in [each for each in self._replicas.values() if now_ms - each.last_used_ms >= self._eviction_ms]:
@@ -187,13 +194,13 @@ class FetchSessionCache:
         self.cost += session.cost
         return session
 
-    def advance(self, session_id: int, epoch: int, *, uses_topic_ids: bool) -> FetchSession:
+    def advance(self, session_id: int, epoch: int, owner: Principal, *, uses_topic_ids: bool) -> FetchSession:
         """The session of an incremental request.
 
         Raises ApiError FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
         """
         session = self._sessions.get(session_id) or self._replicas.get(session_id)
-        if session is None:
+        if session is None or session.owner != owner:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"there is no fetch session {session_id}")
         if session.uses_topic_ids != uses_topic_ids:
             raise ApiError(
@@ -227,6 +234,12 @@ class FetchSessionCache:
             raise ApiError(
                 ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "fetch sessions hold more partitions than there is room for"
             )
+
+    def end(self, session_id: int, owner: Principal) -> None:
+        """Its client wants it no more; one that is unknown or of somebody else is passed over."""
+        session = self._sessions.get(session_id) or self._replicas.get(session_id)
+        if session is not None and session.owner == owner:
+            self.close(session_id)
 
     def close(self, session_id: int) -> None:
         """Forget a session; an unknown one is passed over."""

@@ -18,6 +18,7 @@ from ottla.protocol.api_keys import APIS
 if TYPE_CHECKING:
     from ottla.gateways.kafka.api_table import Route
     from ottla.gateways.kafka.gateway import KafkaConnection
+    from ottla.metadata.store.outage import StoreOutage
     from ottla.network.connection import ResponseSlot
     from ottla.peers.controller_channel import ControllerChannel
     from ottla.protocol.frame import RequestHeader
@@ -35,18 +36,19 @@ _CORRELATION_ID_BYTES: Final = 4
 class Forwarding:
     """Belongs to the event loop."""
 
-    __slots__ = ("channel",)
+    __slots__ = ("_outage", "channel")
 
-    def __init__(self, channel: ControllerChannel) -> None:
+    def __init__(self, channel: ControllerChannel, outage: StoreOutage) -> None:
         self.channel = channel
+        self._outage = outage
 
     async def send_on(
         self, connection: KafkaConnection, route: Route, header: RequestHeader, frame: memoryview, slot: ResponseSlot
     ) -> bool:
         """Have a request decided elsewhere and answer it; False when it is to be handled here.
 
-        That is where this broker is the controller, and where nobody was in time: then the handler finds the words in
-        which its API says that. Raises InvalidInputError when it is no request.
+        That is where this broker is the controller, and where nobody was in time or reaches the metadata store: then
+        the handler finds the words in which its API says that. Raises InvalidInputError when it is no request.
         """
         channel = self.channel
         if channel.is_here:
@@ -54,14 +56,16 @@ class Forwarding:
         request = route.decode(frame, header.body_offset)
         timeout_ms = max(FORWARD_MS_MIN, min(getattr(request, "timeout_ms", FORWARD_MS_MAX), FORWARD_MS_MAX))
         try:
-            response = await channel.forward(
-                frame,
-                connection.principal,
-                address_bytes(connection.connection.peer.host),
-                channel.deadline(timeout_ms),
+            response = await self._outage.limit(
+                channel.forward(
+                    frame,
+                    connection.principal,
+                    address_bytes(connection.connection.peer.host),
+                    channel.deadline(timeout_ms),
+                )
             )
         except ApiError as error:
-            _log.warning("a request of %s was not decided: %s", connection.connection.peer, error)
+            _log.warning("the controller did not answer a request of %s: %s", connection.connection.peer, error)
             return False
         if response is None:
             return False

@@ -1,22 +1,23 @@
-"""The Kafka door: frames in, requests to handlers, answers out in order."""
+"""The Kafka gateway: frames in, requests to handlers, answers out in order."""
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from ottla.broker.broker import Broker
+from ottla.broker.request_quotas import RequestQuotas
 from ottla.gateways.kafka.api_table import ApiTable, Route, Row
+from ottla.gateways.kafka.charged_request import serve as serve_charged
+from ottla.gateways.kafka.charged_request import serve_task as serve_task_charged
 from ottla.gateways.kafka.context import RequestContext
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
-from ottla.gateways.kafka.request_quotas import RequestQuotas
-from ottla.gateways.kafka.task_gate import TaskGate
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
-from ottla.model.principal import ANONYMOUS, BROKER
+from ottla.model.principal import ANONYMOUS, BROKER, USER, Principal, broker_principal
 from ottla.network.connection import Connection, ResponseSlot
+from ottla.network.ordered_handler import OrderedHandler
 from ottla.network.receive_buffer import ReceiveBuffer
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.frame import (
@@ -30,63 +31,153 @@ from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from ottla.runtime.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ottla.broker.authentication import Authentication
     from ottla.gateways.kafka.forwarding import Forwarding
+    from ottla.gateways.kafka.login import Login
+    from ottla.model.scram_credential import ScramCredential
     from ottla.peers.authenticator import PeerAuthenticator
-    from ottla.security.scram_server import ScramServer
+    from ottla.security.sasl_server import SaslServer
 
 _log = logging.getLogger(__name__)
 
-LOOKED_UP_MAX: Final = 25_000
-"""Partitions of fetches that wait for the disk, over all connections; beyond, a fetch is read in one go."""
-
 TELEMETRY: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 """The APIs of client telemetry (KIP-714)."""
+
+PRINCIPALS_MAX: Final = 10_000
+"""Principals that are remembered to be one object each."""
+
+_KNOWN_KEYS: Final = frozenset(map(int, ApiKey))
 
 WAIT_BEHIND_FETCHES: Final = frozenset({ApiKey.FETCH, ApiKey.METADATA})
 """APIs whose answers wait as long as a Fetch before them, as in Kafka. Metadata is refreshed now and then, in the
 background, and aiokafka's tests count on its place behind a Fetch that waits."""
 
-HeldBack = tuple[memoryview, ReceiveBuffer, ResponseSlot]
-"""A request that is not decoded yet."""
-
 
 class KafkaGateway:
-    """What all connections of the Kafka door share."""
+    """What all connections of the Kafka gateway share."""
 
-    def __init__(self, broker: Broker, apis: ApiTable, fetch_sessions: FetchSessionCache) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        apis: ApiTable,
+        fetch_sessions: FetchSessionCache,
+        *,
+        authenticator: "PeerAuthenticator | None" = None,
+        forwarding: "Forwarding | None" = None,
+        on_broker_left: Callable[[int], None] | None = None,
+    ) -> None:
+        """What the last three are on a broker that has others, it is None on one that is alone."""
         self.broker = broker
         self.apis = apis
         self.fetch_sessions = fetch_sessions
-        self.task_gate = TaskGate()
+        self.task_gate = broker.task_gate
+        """Admits requests that are tasks, of all gateways."""
         self.quotas: RequestQuotas | None = None
-        """What counts requests; None while nobody has a quota."""
-        self.looked_up_count = 0
-        """Partitions of fetches whose look-ups wait for the disk."""
-        self.looked_up_max = LOOKED_UP_MAX
-        self.authenticator: PeerAuthenticator | None = None
-        """Who believes brokers; None on one that is alone."""
-        self.on_broker_left: Callable[[int], None] | None = None
+        """Counts requests of clients that have a quota; None while nobody has one."""
+        self.authenticator = authenticator
+        """Who believes brokers."""
+        self.on_broker_left = on_broker_left
         """Called with the number of a broker when a connection that it had proved itself on has ended."""
-        self.forwarding: Forwarding | None = None
-        """What sends requests on to the controller; None on one that is alone."""
+        self.forwarding = forwarding
+        """What sends requests on to the controller."""
+        self.authentication: Authentication | None = None
+        """How clients log in; None while no listener asks them to."""
+        self.keeps_hosts = False
+        """Whether a principal has the address of its client: ACLs may name it."""
+        self._principals: dict[Principal, Principal] = {}
         self.served_versions: tuple[ServedVersions, ...] = ()
         """What ApiVersions answers to clients, in the order of the keys."""
-        self.tell_of_telemetry(False)
+        self.set_telemetry_advertised(False)
         self.served_versions_to_brokers = _served(apis.rows.values())
         """The same to brokers."""
+        self.extensions = _served(row for row in apis.rows.values() if row.key.is_extension)
+        """What it answers to Ottla's own client besides."""
 
-    def tell_of_telemetry(self, does: bool) -> None:
+    def set_telemetry_advertised(self, does: bool) -> None:
         """Have ApiVersions tell clients that they may push their metrics, or not: those that know of it ask at once."""
         self.served_versions = _served(
-            row for row in self.apis.rows.values() if not row.is_between_brokers and (does or row.key not in TELEMETRY)
+            row
+            for row in self.apis.rows.values()
+            if not row.is_between_brokers and not row.key.is_extension and (does or row.key not in TELEMETRY)
         )
 
     def connect(self, connection: Connection) -> "KafkaConnection":
         """A new connection of a client."""
         return KafkaConnection(self, connection)
 
+    def principal(self, kind: str, name: str, connection: Connection, *, by_token: bool = False) -> Principal:
+        """Who a client is. Those that are alike are one object: their requests are served as one sooner."""
+        return self._one(Principal(kind, name, connection.peer.host if self.keeps_hosts else "", by_token))
 
-class KafkaConnection:
+    def without_host(self, principal: Principal) -> Principal:
+        """The same principal wherever it is."""
+        if not principal.host:
+            return principal
+        return self._one(Principal(principal.type, principal.name, "", principal.by_token))
+
+    def _one(self, principal: Principal) -> Principal:
+        known = self._principals.get(principal)
+        if known is None:
+            if len(self._principals) >= PRINCIPALS_MAX:
+                self._principals.clear()
+            known = self._principals[principal] = principal
+        return known
+
+    # How peers log in (`ottla.gateways.kafka.login`).
+
+    def login(self, connection: Connection) -> "Login | None":
+        """What a new connection has to prove; None where nobody proves anything, and for this broker itself."""
+        if (self.authentication is None and self.authenticator is None) or connection.principal.type == BROKER:
+            return None
+        listener_name = connection.listener_name
+        listener = None if self.authentication is None else self.authentication.listeners.get(listener_name)
+        if listener is None and not self._is_of_brokers(listener_name):
+            return None
+        from ottla.gateways.kafka.login import Login  # only who logs in needs it
+
+        return Login(listener)
+
+    def mechanisms(self, login: "Login", listener_name: str) -> tuple[str, ...]:
+        """By which mechanisms a peer may prove who it is."""
+        of_users = () if login.listener is None else login.listener.mechanisms
+        authenticator = self.authenticator
+        if authenticator is None or login.is_again or not self._is_of_brokers(listener_name):
+            return of_users
+        return tuple(dict.fromkeys((*of_users, authenticator.mechanism)))
+
+    async def sasl_server(self, login: "Login", mechanism: str, listener_name: str) -> "SaslServer":
+        """The server of an exchange. By the mechanism of brokers, the first message says whether it is one."""
+        authenticator, authentication = self.authenticator, self.authentication
+        is_of_brokers = authenticator is not None and self._is_of_brokers(listener_name)
+        if authenticator is not None and is_of_brokers and mechanism == authenticator.mechanism and not login.is_again:
+            if login.listener is None or authentication is None:
+                login.is_peer = True
+                return await authenticator.exchange()
+            of_brokers = await authenticator.credentials()
+            of_users = authentication.credential_of(mechanism)
+            is_for_users = mechanism in login.listener.mechanisms
+
+            def find(user: str, said: "Mapping[str, str]") -> "ScramCredential":
+                login.is_peer = not is_for_users or authenticator.is_introduction(said)
+                return (of_brokers if login.is_peer else of_users)(user, said)
+
+            return authentication.scram_server(mechanism, find)
+        assert authentication is not None
+        assert login.listener is not None
+        return authentication.server(login.listener, mechanism)
+
+    @property
+    def failure_delay_ms(self) -> int:
+        """How long who could not prove who it is waits for the answer."""
+        return 0 if self.authentication is None else self.authentication.failure_delay_ms
+
+    def _is_of_brokers(self, listener_name: str) -> bool:
+        return self.authenticator is not None and listener_name == self.authenticator.listener_name
+
+
+class KafkaConnection(OrderedHandler):
     """One client's connection: decodes its requests and runs their handlers.
 
     An API that is a task holds back the requests behind it, so that a client which sends a change and a look at it in
@@ -95,70 +186,132 @@ class KafkaConnection:
 
     __slots__ = (
         "client_instance_id",
-        "connection",
         "gateway",
         "has_finished",
-        "held_back",
+        "has_share_sessions",
+        "login",
+        "must_log_in",
         "principal",
-        "proof",
         "software",
         "waiting_fetches",
+        "who",
     )
 
     def __init__(self, gateway: KafkaGateway, connection: Connection) -> None:
+        super().__init__(connection)
         self.gateway = gateway
-        self.connection = connection
-        self.principal = ANONYMOUS
+        self.principal = gateway.principal(USER, ANONYMOUS.name, connection) if gateway.keeps_hosts else ANONYMOUS
         """Who the client is, as far as it has proved it."""
-        self.proof: ScramServer | None = None
-        """The exchange in which it proves that it is a broker, while it lasts."""
+        self.who = gateway.without_host(self.principal)
+        """The same wherever it is: for what is done for many connections at once where addresses do not matter."""
+        self.login = login = gateway.login(connection)
+        """How it proves who it is; None where nobody does."""
+        self.must_log_in = login is not None and login.listener is not None
+        """Whether it may do nothing until it has."""
+        if login is not None and login.listener is not None:
+            connection.receiver.limit_frames(login.listener.receive_bytes_max, "sasl.server.max.receive.size")
         self.software: tuple[str, str] | None = None
         """What the client calls itself and its version (KIP-511); None while it has not said."""
         self.client_instance_id: UUID | None = None
         """The client instance whose metrics come by this connection; None while there are none (KIP-714)."""
-        self.held_back: deque[HeldBack] | None = None
-        """The requests behind one that is a task; None while there is no such task."""
         self.has_finished = False
         """Whether the client sends nothing more: no fetch of it waits, also one that was held back until then."""
+        self.has_share_sessions = False
+        """Whether members of share groups fetch by this connection: their sessions end with it."""
         self.waiting_fetches: set[DelayedOperation] = set()
         """Fetches that wait for records; they end with the connection."""
 
+    def is_shown(self, principal: Principal) -> None:
+        """The client has shown a certificate, which says who it is unless it logs in."""
+        if not self.must_log_in:
+            self.principal = self.gateway.principal(principal.type, principal.name, self.connection)
+            self.who = self.gateway.without_host(self.principal)
+
     def on_frame(self, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot) -> None:
         """A whole request has arrived. Raises InvalidInputError when it cannot be one."""
-        if self.held_back is not None:
-            buffer.retain()
-            self.held_back.append((frame, buffer, slot))
+        if self.pending_requests is not None:
+            self.hold_back(frame, buffer, slot)
             return
         request = decode_request(frame)
+        if self.must_log_in:
+            self._require_login(request.api_key)
         if self.waiting_fetches and request.api_key not in WAIT_BEHIND_FETCHES:
             self._answer_fetches()  # or the answer to this request would wait for them
         gateway, version = self.gateway, request.api_version
         apis = gateway.apis
         route = apis.routes.get((request.api_key, version)) or apis.route(request.api_key, version)
         if type(request) is not RequestHeader:
-            if route is not None and route.handle_single is not None and gateway.quotas is None:
+            quotas = gateway.quotas
+            if (
+                route is not None
+                and route.handle_single is not None
+                and (quotas is None or not quotas.binds(self.principal, request.client_id))
+            ):
                 route.handle_single(self, request, buffer, slot)
                 return
             request = decode_request_header(frame)
         header = request
         if route is None:
             self._refuse(header, slot)
-        elif route.is_task:
-            self.held_back = deque()
-            buffer.retain()
-            # Admitted before it is decoded: decoded it would take many times its bytes for as long as it waits.
-            start = partial(self._start, route, header, frame, buffer, slot)
-            if route.follows_answers:
-                slot.when_first(partial(gateway.task_gate.admit, len(frame), start))
-            else:
-                gateway.task_gate.admit(len(frame), start)
-        elif gateway.quotas is not None and self.principal.type != BROKER:
-            gateway.quotas.serve(self, route, header, frame, buffer, slot)
+        elif route.is_async:
+            self.run_task(
+                (frame, buffer, slot),
+                partial(self._run_route, route, header, frame, buffer, slot),
+                gateway.task_gate,
+                gateway.broker.tasks,
+                starts_eagerly=route.starts_eagerly,
+                after_responses=route.after_responses,
+            )
+        elif gateway.quotas is not None and gateway.quotas.binds(self.principal, header.client_id):
+            serve_charged(gateway.quotas, self, route, header, frame, buffer, slot)
         else:
             ctx = RequestContext(self, slot, version, header.correlation_id, header.client_id, buffer)
             response = route.handle(ctx, route.decode(frame, header.body_offset))
             if response is not None:
                 ctx.respond(response)
+
+    def _require_login(self, api_key: int) -> None:
+        """Raises InvalidInputError for what is not served to who has not logged in, or has to again."""
+        login = self.login
+        assert login is not None
+        if login.step is login.step.DONE:
+            is_served, when = api_key == ApiKey.SASL_HANDSHAKE, "after the end of its session"
+        else:
+            is_served, when = login.allows(api_key), "before the client has logged in"
+        if not is_served:
+            name = ApiKey(api_key).name if api_key in _KNOWN_KEYS else f"API key {api_key}"
+            raise InvalidInputError(f"a request of {name} {when}")
+
+    def logged_in(self, user: str) -> int:
+        """It has proved who it is: that is its principal from now on. Returns for how many milliseconds, 0 for good.
+
+        Raises SaslError.
+        """
+        login, gateway = self.login, self.gateway
+        assert login is not None
+        if login.is_peer:
+            assert gateway.authenticator is not None
+            broker_id = int(user)
+            gateway.authenticator.require_registered(broker_id)
+            principal = broker_principal(broker_id)
+        else:
+            principal = gateway.principal(USER, user, self.connection)
+        login.succeed(principal)
+        self.principal = principal
+        self.who = gateway.without_host(principal)
+        self.must_log_in = False
+        self.connection.receiver.limit_frames(None)
+        lifetime_ms = 0 if login.is_peer or login.listener is None else login.listener.reauth_ms
+        if login.session_timer is not None:
+            login.session_timer.cancel()
+            login.session_timer = None
+        if lifetime_ms:
+            login.session_timer = gateway.broker.timer.schedule(lifetime_ms, self._end_session)
+        return lifetime_ms
+
+    def _end_session(self) -> None:
+        """It has to log in again before it asks for anything else."""
+        self.must_log_in = True
 
     def on_end_of_input(self) -> None:
         """The client sends nothing more: it gets what there is, and those who are gone hold nothing."""
@@ -172,89 +325,39 @@ class KafkaConnection:
 
     def on_close(self) -> None:
         """The connection is gone; requests held back are dropped, and those that wait for records."""
-        while self.held_back:
-            _, buffer, _ = self.held_back.popleft()
-            buffer.release()
+        self.drop_held_back()
+        if self.login is not None:
+            self.login.close()
         for operation in tuple(self.waiting_fetches):
             operation.cancel()
         self.waiting_fetches.clear()
+        if self.has_share_sessions:
+            self.gateway.broker.share_fetches.end_of(self)
         if self.client_instance_id is not None:
             self.gateway.broker.client_metrics().forget(self.client_instance_id)
         if self.principal.type == BROKER and self.gateway.on_broker_left is not None:
             self.gateway.on_broker_left(int(self.principal.name))
 
-    def _start(
+    async def _run_route(
         self, route: Route, header: RequestHeader, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot
     ) -> None:
-        """The gate has let a request in: its handler runs as a task, or at once as far as it has not to wait."""
-        if slot.is_void:
-            self._finish(len(frame), buffer)
-            return
-        tasks = self.gateway.broker.tasks
-        run = self._run(route, header, frame, buffer, slot)
-        if route.begins_at_once:
-            tasks.begin(run, "kafka-request")
-        else:
-            tasks.spawn(run, "kafka-request")
-
-    async def _run(
-        self, route: Route, header: RequestHeader, frame: memoryview, buffer: ReceiveBuffer, slot: ResponseSlot
-    ) -> None:
+        """Handle a request whose handler waits."""
         quotas, forwarding = self.gateway.quotas, self.gateway.forwarding
-        try:
-            if (
-                forwarding is not None
-                and route.is_decided_by_controller
-                and (route.is_own is None or not route.is_own(route.decode(frame, header.body_offset)))
-                and await forwarding.send_on(self, route, header, frame, slot)
-            ):
-                return
-            if quotas is not None and self.principal.type != BROKER:
-                await quotas.serve_task(self, route, header, frame, buffer, slot)
-                return
-            request = route.decode(frame, header.body_offset)
-            ctx = RequestContext(self, slot, header.api_version, header.correlation_id, header.client_id, buffer)
-            response = await route.handle(ctx, request)
-            if response is not None:
-                ctx.respond(response)
-        except Exception as error:
-            self.fail(error, slot)
-        finally:
-            self._finish(len(frame), buffer)
-
-    def _finish(self, size: int, buffer: ReceiveBuffer) -> None:
-        """A task is done, and no longer holds back those behind it."""
-        buffer.release()
-        self.gateway.task_gate.leave(size)
-        if self.held_back and self.connection.is_muted:
-            self.connection.when_unmuted(self._go_on)
-        else:
-            self._go_on()
-
-    def _go_on(self) -> None:
-        """Nothing holds back those behind any more."""
-        held_back, self.held_back = self.held_back, None
-        if held_back:
-            self._resume(held_back)
-
-    def _resume(self, held_back: deque[HeldBack]) -> None:
-        """Handle those held back, up to the next that is a task."""
-        while held_back:
-            frame, buffer, slot = held_back.popleft()
-            try:
-                if not slot.is_void:
-                    self.on_frame(frame, buffer, slot)
-            except Exception as error:
-                self.fail(error, slot)
-            finally:
-                buffer.release()
-            if self.held_back is not None:
-                self.held_back = held_back
-                return
-            if held_back and self.connection.is_muted:
-                self.held_back = held_back
-                self.connection.when_unmuted(self._go_on)
-                return
+        if (
+            forwarding is not None
+            and route.is_decided_by_controller
+            and (route.is_local is None or not route.is_local(route.decode(frame, header.body_offset)))
+            and await forwarding.send_on(self, route, header, frame, slot)
+        ):
+            return
+        if quotas is not None and quotas.binds(self.principal, header.client_id):
+            await serve_task_charged(quotas, self, route, header, frame, buffer, slot)
+            return
+        request = route.decode(frame, header.body_offset)
+        ctx = RequestContext(self, slot, header.api_version, header.correlation_id, header.client_id, buffer)
+        response = await route.handle(ctx, request)
+        if response is not None:
+            ctx.respond(response)
 
     def fail(self, error: Exception, slot: ResponseSlot) -> None:
         """A request could not be handled to its end: say why in the log, and close the connection behind the answers to

@@ -37,11 +37,3 @@ Assignor: TypeAlias = Callable[[Subscribers, Mapping[UUID, int]], Assigning]
 """Assigns the partitions of topics, of which it is told how many there are, to those who subscribe to them. Every
 subscribed topic is among them.
 """
-
-
-def assignors() -> Mapping[str, Assignor]:
-    """The assignors by the names that members ask for."""
-    from ottla.groups.consumer.range_assignor import assign_ranges
-    from ottla.groups.consumer.uniform_assignor import assign_uniformly
-
-    return {"uniform": assign_uniformly, "range": assign_ranges}

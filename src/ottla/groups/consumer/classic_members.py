@@ -139,7 +139,7 @@ def sync(context: GroupContext, step: Step, group: ConsumerGroup, request: Sync)
         request.protocol_name or protocol.name
     ) != protocol.name:
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The protocol is not the one the member was told.")
-    if group.epoch > member.current.epoch and member.current.state is not MemberState.UNREVOKED_PARTITIONS:
+    if group.target_epoch > member.current.epoch and member.current.state is not MemberState.UNREVOKED_PARTITIONS:
         _await_join(step, group, member)
         return SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS)
     step.outcome.cancel_timer(ClassicSyncTimer(group.group_id, member.member_id))
@@ -163,9 +163,9 @@ def heartbeat(context: GroupContext, step: Step, group: ConsumerGroup, request: 
 
 
 def _has_news(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether joining again would bring the member further."""
+    """Whether joining again would bring the member further: not before there is a target for the group's epoch."""
     current = member.current
-    if current.epoch < group.epoch or current.state is MemberState.UNREVOKED_PARTITIONS:
+    if current.epoch < group.target_epoch or current.state is MemberState.UNREVOKED_PARTITIONS:
         return True
     if current.state is not MemberState.UNRELEASED_PARTITIONS:
         return False

@@ -28,6 +28,10 @@ from ottla.protocol.coordinator_records.consumer_group import (
 PROTOCOL_TYPE: Final = "consumer"
 """What lists of groups show as the protocol type, as of classic groups of consumers."""
 
+INITIAL_EPOCH: Final = 1
+"""Of a new group, whose target is empty then: its first member begins epoch 2. A member that has to wait for its first
+assignment is in this one, as 0 says that it joins. As in Kafka since 4.3 (KAFKA-20268)."""
+
 NAME_BYTES: Final = 64
 """What a name takes besides its characters."""
 
@@ -86,13 +90,13 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = 0
+        self.epoch = INITIAL_EPOCH
         self.metadata_hash = 0
         """Of the topics the group is subscribed to, as they were when its epoch was last set."""
         self.has_partition_metadata = False
         """Whether the log has a record that brokers before 4.1 wrote, to be removed."""
         self.members: dict[str, ConsumerMember] = {}
-        self.target_epoch = 0
+        self.target_epoch = INITIAL_EPOCH
         self.assigned_at_ms = 0
         self.target: dict[str, Partitions] = {}
         """What each member is to have."""
@@ -153,7 +157,7 @@ class ConsumerGroup:
         """Whether this client may commit now: a member, or anybody while there are none.
 
         A member whose epoch has moved on may commit for what it has had ever since the epoch it names (KIP-1251): its
-        answer was on the way when it committed.
+        answer was on the way when it committed. The same holds for a classic member and its generation.
         """
         committer = request.committer
         epoch = committer.generation_id
@@ -162,19 +166,18 @@ class ConsumerGroup:
         member = self.members.get(committer.member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if member.is_classic:
-            return ErrorCode.NONE if epoch == member.current.epoch else ErrorCode.ILLEGAL_GENERATION
-        if not committer.is_transactional and not committer.knows_group_id_not_found:
+        if not (member.is_classic or committer.is_transactional or committer.knows_group_id_not_found):
             return ErrorCode.UNSUPPORTED_VERSION
         if epoch == member.current.epoch:
             return ErrorCode.NONE
+        stale = ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
         if epoch > member.current.epoch or epoch <= 0:
-            return ErrorCode.STALE_MEMBER_EPOCH
+            return stale
         for topic in request.topics:
             for offset in topic.offsets:
                 since = member.current.assigned_since(topic.topic_id, offset.partition)
                 if since is None or epoch < since:
-                    return ErrorCode.STALE_MEMBER_EPOCH
+                    return stale
         return ErrorCode.NONE
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:

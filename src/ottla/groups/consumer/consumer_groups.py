@@ -25,7 +25,7 @@ from ottla.groups.consumer.heartbeat_check import check_heartbeat
 from ottla.groups.consumer.member import ConsumerMember, MemberState
 from ottla.groups.consumer.reconciliation import Owned, check_epoch
 from ottla.groups.consumer.replay import replay_in
-from ottla.groups.group import Group
+from ottla.groups.group import Group, GroupType
 from ottla.groups.group_config import GROUP_METADATA_BYTES_MAX
 from ottla.groups.group_kind import GroupContext
 from ottla.groups.records import KeyedRecord
@@ -73,7 +73,7 @@ class ConsumerGroups:
         member = ConsumerMember(before.member_id, _asked_for(before, request, update.group), before.current)
         if request.topic_names is not None:
             _check_room(member.metadata, update.group)
-        must_grow = update.group.epoch == 0
+        must_grow = False
         if member.member_id not in update.members or member.metadata != before.metadata:
             update.put(member)
             must_grow |= member.metadata.subscribed_topic_names != before.metadata.subscribed_topic_names
@@ -109,7 +109,7 @@ class ConsumerGroups:
             return self._with_room(group, request)
         if group is None:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {request.group_id} not found.")
-        if joins and group.is_empty:
+        if joins and group.is_empty and group.group_type is not GroupType.SHARE:
             for record in group.tombstones():
                 step.outcome.write(record)
             return self._with_room(ConsumerGroup(request.group_id), request)
@@ -166,7 +166,7 @@ class ConsumerGroups:
         if request.member_epoch == epochs.LEAVE_GROUP_STATIC and request.instance_id is not None:
             away = replace(member.current, epoch=epochs.LEAVE_GROUP_STATIC, pending_revocation={})
             update.write(records.current_assignment(request.group_id, member.member_id, away))
-            logger.info("group %s: static member %s is away", request.group_id, request.instance_id)
+            logger.info("group %s: static member %s leaves temporarily", request.group_id, request.instance_id)
         else:
             logger.info("group %s: member %s leaves", request.group_id, member.member_id)
             migration.fence(self._context, update, [member])

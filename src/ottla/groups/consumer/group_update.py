@@ -12,8 +12,9 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from ottla.groups.consumer import records
-from ottla.groups.consumer.assignor import Assigning, Subscriber, assignors
-from ottla.groups.consumer.consumer_group import ConsumerGroup, MatchedTopics, subscribed_topics
+from ottla.groups.consumer.assignor import Assigning, Subscriber
+from ottla.groups.consumer.assignors import ASSIGNORS
+from ottla.groups.consumer.consumer_group import INITIAL_EPOCH, ConsumerGroup, MatchedTopics, subscribed_topics
 from ottla.groups.consumer.member import ConsumerMember, MemberState, Partitions
 from ottla.groups.consumer.reconciliation import Owned, reconcile
 from ottla.groups.consumer_config import ASSIGNMENT_PARTITIONS_MAX, GroupTimes
@@ -177,7 +178,7 @@ class GroupUpdate:
         """Compute a new target when it is older than the group, as often as the settings allow."""
         if self.epoch <= self.target_epoch or AssignmentRun in self.group.pending:
             return
-        if self.target_epoch > 0:
+        if self.target_epoch > INITIAL_EPOCH:
             wait_ms = self.group.assigned_at_ms + self.times.assignment_interval_ms - self.step.now_ms
             if 0 < wait_ms <= self.times.assignment_interval_ms:
                 self.step.outcome.set_timer(AssignmentTimer(self.group.group_id), wait_ms)
@@ -214,7 +215,7 @@ class GroupUpdate:
             )
             for member in self.members.values()
         }
-        return AssignmentRun(self.epoch, assignors()[self.assignor_name](subscribers, counts))
+        return AssignmentRun(self.epoch, ASSIGNORS[self.assignor_name](subscribers, counts))
 
     @property
     def assignor_name(self) -> str:
@@ -232,7 +233,7 @@ class GroupUpdate:
         largest = max((sum(map(len, of.values())) for of in assignment.values()), default=0)
         if largest > ASSIGNMENT_PARTITIONS_MAX:
             message = f"A member would get {largest} partitions, more than the {ASSIGNMENT_PARTITIONS_MAX} it may have."
-            logger.error("group %s: it is not assigned: %s", group_id, message)
+            logger.error("group %s: could not compute an assignment: %s", group_id, message)
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
         target = {}
         for member_id in self.members:

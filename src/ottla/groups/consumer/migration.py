@@ -78,7 +78,7 @@ def upgrade(context: GroupContext, step: Step, group: ClassicGroup) -> ConsumerG
     update = GroupUpdate(context, step, upgraded)
     for member in members:
         update.begin_session(member)
-    logger.info("group %s: it is a consumer group now, with %d classic members", group_id, len(members))
+    logger.info("group %s: converted to a consumer group, with %d classic members", group_id, len(members))
     return upgraded
 
 
@@ -199,7 +199,7 @@ def downgrade(
         members=tuple(snapshots),
     )
     outcome.write(GroupRecord(group.group_id, snapshot))
-    logger.info("group %s: it is a classic group now, with %d members", group.group_id, len(left))
+    logger.info("group %s: converted to a classic group, with %d members", group.group_id, len(left))
     if successor is None:
         outcome.set_timer(DowngradeTimer(group.group_id), 0)
 

@@ -135,7 +135,11 @@ def go_on(update: GroupUpdate, refresh: RegexRefresh) -> bool:
         try:
             refresh.found[regex] = matching(regex, refresh.names, refresh.may_describe)
         except ApiError as error:
-            logger.warning("group %s: it stays with the topics it has: %s", update.group.group_id, error)
+            logger.warning(
+                "group %s: could not resolve its regular expressions, its topics do not change: %s",
+                update.group.group_id,
+                error,
+            )
         left -= len(refresh.names) + 1
     if refresh.regexes:
         update.group.pending[RegexRefresh] = refresh

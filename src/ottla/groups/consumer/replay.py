@@ -1,6 +1,6 @@
 """The records of a consumer group, applied to it."""
 
-from ottla.groups.consumer.consumer_group import ConsumerGroup
+from ottla.groups.consumer.consumer_group import INITIAL_EPOCH, ConsumerGroup
 from ottla.groups.consumer.member import CurrentAssignment, from_topic_partitions
 from ottla.groups.records import KeyedRecord
 from ottla.protocol.coordinator_records import consumer_group as formats
@@ -26,7 +26,7 @@ def replay_in(group: ConsumerGroup, record: KeyedRecord) -> None:
         group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
     elif isinstance(key, formats.ConsumerGroupTargetAssignmentMetadataKey):
         assert value is None or isinstance(value, formats.ConsumerGroupTargetAssignmentMetadataValue)
-        group.target_epoch = 0 if value is None else value.assignment_epoch
+        group.target_epoch = INITIAL_EPOCH if value is None else value.assignment_epoch
         group.assigned_at_ms = 0 if value is None else value.assignment_timestamp
     elif isinstance(key, formats.ConsumerGroupRegularExpressionKey):
         assert value is None or isinstance(value, formats.ConsumerGroupRegularExpressionValue)

@@ -71,14 +71,17 @@ def heartbeat(
             _watch_revocation(step, group.group_id, member)
     step.outcome.set_timer(SessionTimer(group.group_id, member.member_id), config.session_timeout_ms)
     if request.shutdown_application and group.shutdown_requested_by is None:
-        logger.info("streams group %s: member %s asks all to shut down", group.group_id, member.member_id)
+        logger.info(
+            "streams group %s: member %s requests the shutdown of all members", group.group_id, member.member_id
+        )
         group.shutdown_requested_by = member.member_id
     group.configured, group.seen_image = plan.configured, image
     tasks = member.assigned
     has_new_tasks = request.member_epoch == JOIN_GROUP or tasks.tasks != before.assigned.tasks
     # One that has something else did not hear of it, or is on its way there: to be told again does no harm.
     tells_tasks = has_new_tasks or (owned is not None and owned != tasks.tasks)
-    if has_new_tasks and member.metadata.user_endpoint is not None:
+    # What the first member of a group has is version 0 of this, as with Kafka.
+    if has_new_tasks and member.metadata.user_endpoint is not None and group.epoch > 0:
         group.endpoint_epoch += 1
     endpoints = None
     if group.endpoint_epoch != request.endpoint_information_epoch:

@@ -91,7 +91,7 @@ class StreamsGroup:
         self.seen_image: MetadataImage | None = None
         self.shutdown_requested_by: str | None = None
         """The member that asked for the whole application to stop; told to all others until the group is empty."""
-        self.endpoint_epoch = -1
+        self.endpoint_epoch = 0
         """Rises with each change of who serves which partitions to interactive queries."""
         self.awaits_members = False
         """Whether the first assignment of a new group is put off for members still to come."""

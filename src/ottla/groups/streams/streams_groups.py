@@ -65,6 +65,8 @@ class StreamsGroups:
         request = said.request
         require_valid(request)
         joins = request.member_epoch == JOIN_GROUP
+        if not joins and request.member_epoch != LEAVE_GROUP and request.group_id not in self._context.groups:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {request.group_id} not found.")
         group = self._find_or_new(step, request.group_id) if joins else self._find(request.group_id)
         if request.member_epoch == LEAVE_GROUP:
             return membership.leave(step, group, request)

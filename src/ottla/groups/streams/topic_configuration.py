@@ -39,6 +39,9 @@ TASKS_MAX: Final = 10_000
 NAMES_SHOWN_MAX: Final = 10
 """Topics named in a status; of the others the number."""
 
+SOURCE_NAMES_SHOWN_MAX: Final = 3
+"""The same for source topics that are missing."""
+
 
 class _UnfitTopicsError(Exception):
     """The topics there are do not fit; carries the problem."""
@@ -100,7 +103,14 @@ def shown(names: Iterable[str]) -> str:
 def _require_source_topics(topology: Topology, count_of: PartitionCountOf) -> None:
     missing = {topic for each in topology.subtopologies for topic in each.source_topics if count_of(topic) is None}
     if missing:
-        raise _UnfitTopicsError(Status.MISSING_SOURCE_TOPICS, f"Source topics {shown(missing)} are missing.")
+        raise _UnfitTopicsError(Status.MISSING_SOURCE_TOPICS, f"Source topics {_few(missing)} are missing.")
+
+
+def _few(names: Iterable[str]) -> str:
+    """Some names of topics, as Apache Kafka puts them into this sentence."""
+    every = sorted(names)
+    more = len(every) - SOURCE_NAMES_SHOWN_MAX
+    return ", ".join(every[:SOURCE_NAMES_SHOWN_MAX]) + (f" and {more} additional topics" if more > 0 else "")
 
 
 def _decide_repartition_topics(topology: Topology, count_of: PartitionCountOf) -> dict[str, int]:

@@ -11,7 +11,7 @@ sync waits for it (KIP-966).
 import logging
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from ottla.metadata.controller.decision import Decision, LogLine
@@ -32,6 +32,10 @@ class BrokerState(Enum):
     UNFENCED = "unfenced"
     SHUTTING_DOWN = "shutting down"
     STOPPED = "stopped"
+
+
+HAS_STOPPED: Final = "it has stopped"
+"""The reason to fence a broker that asked to stop."""
 
 
 def next_state(
@@ -66,7 +70,8 @@ def decide_fencing(
     records = [
         BrokerChangedRecord(each.broker_id, each.broker_epoch, fenced=True, shutting_down=False) for each in fenced
     ]
-    lines = (LogLine(logging.WARNING, said), *changes.lines())
+    is_ordinary = all(each.shutting_down or reasons[each.broker_id] == HAS_STOPPED for each in fenced)
+    lines = (LogLine(logging.INFO if is_ordinary else logging.WARNING, said), *changes.lines())
     return Decision((*changes.records(), *records), ids, lines)
 
 
@@ -179,7 +184,7 @@ def decide_removal(
     """
     broker = image.brokers.get(broker_id)
     if broker is None:
-        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker_id}")
+        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
     if has_session:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"broker {broker_id} runs: stop it before it is unregistered")
     said = f"broker {broker_id} is unregistered"

@@ -142,9 +142,10 @@ def decide_registrations(
     if is_alone:
         changes.passes_over = lambda partition: partition.replicas == (own_id,) and partition.leader == own_id
     lines: list[LogLine] = []
-    reasons = [f"broker {each.broker_id} is fenced: its session has ended" for each in gone]
-    lines += [LogLine(logging.WARNING, reason) for reason in reasons]
-    reasons += [f"broker {each.live.broker_id} was started anew" for each in anew if each.known is not None]
+    reasons = [f"broker {each.broker_id} is fenced: its session has expired" for each in gone]
+    levels = [logging.INFO if each.shutting_down else logging.WARNING for each in gone]  # it said that it stops
+    lines += map(LogLine, levels, reasons)
+    reasons += [f"broker {each.live.broker_id} was restarted" for each in anew if each.known is not None]
     fence_in(changes, left, "; ".join(reasons))
     for each in anew:
         loss = None if each.known is None else loss_of(each.known, each.said)

@@ -17,6 +17,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from ottla.metadata.controller.broker_fencing import (
+    HAS_STOPPED,
     BrokerState,
     decide_fencing,
     decide_offline_directories,
@@ -59,7 +60,7 @@ class HeartbeatAnswer(Struct, frozen=True):
     should_shut_down: bool
 
 
-class Door(Protocol):
+class DecidingController(Protocol):
     """What the watch needs of the controller."""
 
     @property
@@ -77,7 +78,7 @@ class BrokerWatch:
 
     def __init__(
         self,
-        door: Door,
+        controller: DecidingController,
         live_brokers: Callable[[], Awaitable[list[LiveBroker]]],
         settings: BrokerSettings,
         *,
@@ -85,7 +86,7 @@ class BrokerWatch:
         timer: Timer,
         tasks: Tasks,
     ) -> None:
-        self._door = door
+        self._controller = controller
         self._live_brokers = live_brokers
         self._broker_settings = settings.explicit
         self._clock = clock
@@ -121,7 +122,7 @@ class BrokerWatch:
     def start(self, own_id: int) -> None:
         """This broker decides: give every other one a whole session time from now."""
         self._own_id = own_id
-        image = self._door.image
+        image = self._controller.image
         self._registered_at = dict.fromkeys(image.brokers, image.end_offset)
         watched, now_ms = self._watched(image), self._clock.monotonic_ms()
         self._tracker.restart(watched, now_ms)
@@ -149,9 +150,9 @@ class BrokerWatch:
             self._note(live, decision.result)
             return decision
 
-        before = self._door.image.brokers
-        await self._door.decide(decide)
-        image = self._door.image
+        before = self._controller.image.brokers
+        await self._controller.decide(decide)
+        image = self._controller.image
         for broker_id, broker in image.brokers.items():
             if broker_id not in before or before[broker_id].broker_epoch != broker.broker_epoch:
                 self._registered_at[broker_id] = image.end_offset
@@ -182,7 +183,7 @@ class BrokerWatch:
         if broker_id != self._own_id:
             self._quorum.heard(broker_id, broker_epoch, self._clock.monotonic_ms())
         self._hear(broker_id, broker_epoch, metadata_offset)
-        image = self._door.image
+        image = self._controller.image
         has_session = self._sessions.get(broker_id) == broker_epoch
         has_read = metadata_offset >= self._registered_at.get(broker_id, image.end_offset)
         state = next_state(
@@ -193,39 +194,43 @@ class BrokerWatch:
             may_stop=want_shutdown and self._may_stop(image, broker),
         )
         if state is BrokerState.UNFENCED and broker.fenced:
-            await self._door.decide(
+            await self._controller.decide(
                 lambda newest: decide_unfencing(newest, broker_id, broker_epoch, self._broker_settings)
             )
             self.on_liveness()
         elif state is BrokerState.SHUTTING_DOWN:
-            await self._door.decide(
+            await self._controller.decide(
                 lambda newest: decide_shutdown(newest, broker_id, broker_epoch, self._broker_settings)
             )
-            self._stopping_at.setdefault(broker_id, self._door.image.end_offset)
+            self._stopping_at.setdefault(broker_id, self._controller.image.end_offset)
         elif (
             state in (BrokerState.FENCED, BrokerState.STOPPED)
             and not broker.fenced
             and not self._is_last(image, broker)
         ):
             await self._fence(
-                {broker_id: "it has stopped" if want_shutdown else "it asked to be, as one does that cannot write"},
+                {
+                    broker_id: HAS_STOPPED
+                    if want_shutdown
+                    else "it asked to be fenced, as a broker does when it cannot write"
+                },
                 {broker_id: broker_epoch},
             )
-        if offline_directories != frozenset(self._door.image.brokers.get(broker_id, broker).offline):
-            await self._door.decide(
+        if offline_directories != frozenset(self._controller.image.brokers.get(broker_id, broker).offline):
+            await self._controller.decide(
                 lambda newest: decide_offline_directories(
                     newest, broker_id, broker_epoch, offline_directories, self._broker_settings
                 )
             )
         self._hear(broker_id, broker_epoch, metadata_offset)
-        newest = self._door.image.brokers.get(broker_id, broker)
+        newest = self._controller.image.brokers.get(broker_id, broker)
         return HeartbeatAnswer(has_read, newest.fenced, should_shut_down=state is BrokerState.STOPPED)
 
     async def unreachable(self, broker_id: int, broker_epoch: int) -> None:
         """The connection to a broker was closed, and nobody took another one: its process is gone."""
-        broker = self._door.image.brokers.get(broker_id)
+        broker = self._controller.image.brokers.get(broker_id)
         if broker is not None and broker.broker_epoch == broker_epoch and not broker.fenced:
-            reason = "its connection was closed, and it takes no other"
+            reason = "its connection was closed and it accepts no new one"
             await self._fence({broker_id: reason}, {broker_id: broker_epoch})
 
     async def remove(self, broker_id: int) -> None:
@@ -235,18 +240,18 @@ class BrokerWatch:
         except StoreError as error:
             raise _not_asked(error) from error
         has_session = any(each.broker_id == broker_id for each in live)
-        await self._door.decide(
+        await self._controller.decide(
             lambda image: decide_removal(image, broker_id, self._broker_settings, has_session=has_session)
         )
 
     async def _registered(self, broker_id: int, broker_epoch: int) -> BrokerImage:
-        broker = self._door.image.brokers.get(broker_id)
+        broker = self._controller.image.brokers.get(broker_id)
         if broker is None or broker.broker_epoch < broker_epoch:
             try:
                 await self.brokers_changed()  # its heartbeat was faster than the word of its session
             except StoreError as error:
                 raise _not_asked(error) from error
-            broker = self._door.image.brokers.get(broker_id)
+            broker = self._controller.image.brokers.get(broker_id)
         if broker is not None and broker.broker_epoch == broker_epoch:
             return broker
         refusal = self._refused.get(broker_id)
@@ -271,7 +276,7 @@ class BrokerWatch:
         return not image.active_brokers() - {broker.broker_id}
 
     def _hear(self, broker_id: int, broker_epoch: int, metadata_offset: int) -> None:
-        broker = self._door.image.brokers.get(broker_id)
+        broker = self._controller.image.brokers.get(broker_id)
         if broker is None or broker.broker_epoch != broker_epoch or broker_id == self._own_id:
             return
         if broker.fenced:
@@ -292,7 +297,7 @@ class BrokerWatch:
             }
             return decide_fencing(image, present, self._broker_settings)
 
-        for broker_id in await self._door.decide(decide):
+        for broker_id in await self._controller.decide(decide):
             self._tracker.forget(broker_id)
             self._stopping_at.pop(broker_id, None)
         self._arm()
@@ -302,7 +307,7 @@ class BrokerWatch:
         self._sessions = {broker.broker_id: broker.broker_epoch for broker in live}
         for broker_id, refusal in refused.items():
             if self._refused.get(broker_id) != refusal:
-                logger.error("broker %d is not taken into the cluster: %s", broker_id, refusal.reason)
+                logger.error("refused to register broker %d: %s", broker_id, refusal.reason)
         self._refused = refused
 
     def _watched(self, image: MetadataImage) -> list[int]:
@@ -334,10 +339,10 @@ class BrokerWatch:
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._check_due_ms > LATE_MS:
             logger.warning(
-                "this broker stood still for %d ms: it gives the others a whole session time before it fences any",
+                "this controller was paused for %d ms: it waits a full session timeout before it fences a broker",
                 now_ms - self._check_due_ms,
             )
-            self._tracker.restart(self._watched(self._door.image), now_ms)
+            self._tracker.restart(self._watched(self._controller.image), now_ms)
             self._quorum.stood_still(now_ms)
             self._counts_from_ms = now_ms
         if self._tracker.overdue(now_ms) or self._is_cut_off(self._sessions):
@@ -370,7 +375,7 @@ class BrokerWatch:
                 if self._own_id == -1 or (self._is_cut_off(self._sessions) and self.on_cut_off()):
                     return
         except StoreError as error:
-            logger.warning("silent brokers could not be looked for, trying again: %s", error)
+            logger.warning("could not check for brokers without heartbeats, retrying: %s", error)
             self._look_again()
             return
         now_ms = self._clock.monotonic_ms()
@@ -383,16 +388,14 @@ class BrokerWatch:
             self._check_at(self._clock.monotonic_ms() + RETRY_MS)
 
     async def _fence_silent(self, broker_ids: Sequence[int], now_ms: int) -> None:
-        brokers = self._door.image.brokers
-        reasons = {
-            each: f"nothing was heard of it for {self._tracker.silent_ms(each, now_ms)} ms" for each in broker_ids
-        }
+        brokers = self._controller.image.brokers
+        reasons = {each: f"no heartbeat for {self._tracker.silent_ms(each, now_ms)} ms" for each in broker_ids}
         try:
             await self._fence(reasons, {each: brokers[each].broker_epoch for each in broker_ids if each in brokers})
         except ApiError as error:
             if self._own_id == -1:
                 return
-            logger.warning("silent brokers could not be fenced, trying again: %s", error)
+            logger.warning("could not fence brokers without heartbeats, retrying: %s", error)
             self._look_again()
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from ottla.metadata.controller.decision import Decision, Outcome
-from ottla.metadata.controller.topic_config import validate_topic_setting
+from ottla.metadata.controller.delay_target import require_sound_target
 from ottla.metadata.image.delta import apply_records
 from ottla.metadata.image.image import (
     ALL_BROKERS,
@@ -28,6 +28,7 @@ from ottla.metadata.records import ConfigRecord, MetadataRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_name import validate_topic_name
+from ottla.model.unknown_topic import no_such_topic
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.broker_table import BROKER_SETTINGS
 from ottla.settings.client_metrics_table import CLIENT_METRICS_SETTINGS
@@ -35,9 +36,10 @@ from ottla.settings.definition import Complaints, InvalidSettingError, SettingDe
 from ottla.settings.foreign_settings import ignored_reason, refused_reason
 from ottla.settings.group_settings import require_valid_group_settings
 from ottla.settings.group_table import GROUP_SETTINGS
+from ottla.settings.listener_overrides import definition_of
 from ottla.settings.listeners import require_listeners_of_the_start
-from ottla.settings.topic_settings import MIN_ISR, require_consistent_topic_settings, topic_default
-from ottla.settings.topic_table import TOPIC_SETTINGS, UNSUPPORTED_TOPIC_SETTINGS
+from ottla.settings.topic_settings import DELIVER_TO, MIN_ISR, require_consistent_topic_settings, topic_default
+from ottla.settings.topic_table import TOPIC_SETTINGS
 from ottla.settings.unknown_settings import unknown_broker_setting, unknown_topic_setting
 from ottla.settings.value import SettingType, parse_list
 
@@ -46,6 +48,11 @@ NAMES_MAX: Final = {ConfigResourceType.GROUP: 10_000, ConfigResourceType.CLIENT_
 comes is matched against all of them."""
 
 NAME_BYTES_MAX: Final = 1_024
+
+_PER_LISTENER: Final = ("ssl.", "sasl.")
+"""How settings begin that are changed for one listener at a time, as in Kafka."""
+
+_NO_BROKER_ID: Final = "Broker id must be an integer, but it is: {}"
 
 
 class AlterOperation(IntEnum):
@@ -92,7 +99,10 @@ def decide_config_alteration(
     for request in requests:
         try:
             if occurrences[request.resource] > 1:
-                raise ApiError(ErrorCode.INVALID_REQUEST, f"the request names {request.resource.name} more than once")
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Each resource must appear at most once: the request repeats {request.resource.name}",
+                )
             changes = _changes(image, request, broker_settings, names, own_id)
         except ApiError as error:
             outcomes[request.resource] = error
@@ -117,21 +127,29 @@ def _changes(
     repeated = [key for key, count in Counter(each.name for each in request.alterations).items() if count > 1]
     if repeated:
         raise ApiError(
-            ErrorCode.INVALID_REQUEST, f"the request names the setting {shortened(repeated[0])} more than once"
+            ErrorCode.INVALID_REQUEST,
+            f"duplicate config keys: the request repeats the setting {shortened(repeated[0])}",
         )
     if kind == ConfigResourceType.TOPIC:
         validate_topic_name(name)
         if image.topic(name) is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+            raise no_such_topic(name)
         return _topic_changes(image, request, broker_settings)
     if kind == ConfigResourceType.BROKER:
         if name and name not in map(str, image.brokers):
             code = ErrorCode.BROKER_ID_NOT_REGISTERED if name.isdecimal() else ErrorCode.INVALID_REQUEST
-            raise ApiError(code, f"there is no broker {name}")
+            what = (
+                f"Broker ID {name} is not currently registered"
+                if name.isdecimal()
+                else _NO_BROKER_ID.format(shortened(name))
+            )
+            raise ApiError(code, what)
         is_known = not name or own_id in (None, int(name))
         return _broker_changes(image, request, broker_settings if is_known else None, own_id)
     if kind in SETTINGS_OF_NAMES and name:
         return names.changes(request)
+    if kind in SETTINGS_OF_NAMES:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"a resource of type {kind.name}: its name must not be empty")
     raise ApiError(ErrorCode.INVALID_REQUEST, f"settings of {kind.name} resources cannot be changed here")
 
 
@@ -146,15 +164,16 @@ def _topic_changes(
         definition = TOPIC_SETTINGS.get(name)
         if definition is not None:
             return _new_value(alteration, definition, own[name] if name in own else topic_default(name, inherited))
-        if name not in UNSUPPORTED_TOPIC_SETTINGS:
-            raise InvalidSettingError(unknown_topic_setting(name))
-        if alteration.operation != AlterOperation.DELETE:
-            validate_topic_setting(name, _required_value(alteration))
-        return None
+        if alteration.operation == AlterOperation.DELETE and name in own:
+            return None  # a release that knew it set it
+        raise InvalidSettingError(unknown_topic_setting(name))
 
     changes = _collected(own, request, new_value)
     after = {**own, **changes}
-    require_consistent_topic_settings({name: value for name, value in after.items() if value is not None})
+    kept = {name: value for name, value in after.items() if value is not None}
+    require_consistent_topic_settings(kept)
+    if DELIVER_TO in changes:
+        require_sound_target(image, request.resource.name, kept)
     return changes
 
 
@@ -167,7 +186,7 @@ def _broker_changes(
     own = image.config(request.resource)
 
     def new_value(alteration: Alteration) -> str | None:
-        definition = BROKER_SETTINGS.get(alteration.name)
+        definition = definition_of(alteration.name, BROKER_SETTINGS)
         if definition is None:
             if alteration.operation == AlterOperation.DELETE and (
                 alteration.name in own or _is_kafkas(alteration.name)
@@ -177,7 +196,11 @@ def _broker_changes(
                 )
             raise InvalidSettingError(unknown_broker_setting(alteration.name))
         if definition.update_mode == UpdateMode.PER_BROKER and request.resource == ALL_BROKERS:
-            raise InvalidSettingError(f"{definition.name} is not the same for all brokers: set it on one by its number")
+            raise InvalidSettingError(
+                f"Cannot update {definition.name} at default cluster level, broker id must be specified: it is not "
+                "the same "
+                "for all brokers"
+            )
         if (
             definition.name == MIN_ISR
             and request.resource != ALL_BROKERS
@@ -187,9 +210,15 @@ def _broker_changes(
                 f"{MIN_ISR} is one for all brokers, since leaders and the controller have to count alike: set it for "
                 "all of them, or on topics"
             )
+        if definition.name.startswith(_PER_LISTENER) and alteration.operation != AlterOperation.DELETE:
+            raise InvalidSettingError(
+                "These security configs can be dynamically updated only per-listener using the listener prefix: "
+                f"set listener.name.NAME.{definition.name}, with the name of the listener in lower case"
+            )
         if definition.update_mode == UpdateMode.READ_ONLY:
             raise InvalidSettingError(
-                f"{definition.name} is read-only: set it in the broker's file or on its command line and restart it"
+                f"Cannot update {definition.name} dynamically, it is read-only: give it in the broker's file or on its "
+                "command line, and restart it"
             )
         return _new_value(alteration, definition, own.get(definition.name, definition.default))
 
@@ -206,9 +235,17 @@ def _broker_changes(
     else:
         for_all, for_one = image.config(ALL_BROKERS), [after]
     for each in for_one:  # what no setting can check alone
-        dynamic = {name: value for name, value in {**for_all, **each}.items() if name in BROKER_SETTINGS}
+        dynamic = {name: value for name, value in {**for_all, **each}.items() if _is_known(name)}
         BrokerSettings({**broker_settings, **dynamic})
     return changes
+
+
+def _is_known(name: str) -> bool:
+    """Whether this release knows it: another may have set it."""
+    try:
+        return definition_of(name, BROKER_SETTINGS) is not None
+    except InvalidSettingError:
+        return False
 
 
 def _is_kafkas(name: str) -> bool:
@@ -260,7 +297,7 @@ class _Names:
                 return None  # a release that knew it set it
             what = "group" if is_group else "client metrics"
             raise InvalidSettingError(
-                f"{shortened(alteration.name)} is not a {what} setting; those are {', '.join(table)}"
+                f"Unknown {what} config name: {shortened(alteration.name)}; there are {', '.join(table)}"
             )
 
         changes = _collected(own, request, new_value)
@@ -303,17 +340,21 @@ def _new_value(alteration: Alteration, definition: SettingDefinition, present: s
     value = _required_value(alteration)
     if alteration.operation != AlterOperation.SET:
         if definition.type != SettingType.LIST:
-            raise InvalidSettingError(f"{alteration.name} is no list: nothing can be appended to it or taken from it")
+            raise InvalidSettingError(
+                f"Can't {alteration.operation.name} to key {alteration.name} because its type is not LIST"
+            )
         items, others = parse_list(present or ""), parse_list(value)
         if alteration.operation == AlterOperation.APPEND:
             value = ",".join((*items, *(item for item in others if item not in items)))
         else:
             value = ",".join(item for item in items if item not in others)
-    definition.parse(value)
-    return value
+    return definition.canonical(value)
 
 
 def _required_value(alteration: Alteration) -> str:
     if alteration.value is None:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{shortened(alteration.name)} is given without a value")
-    return alteration.value.strip()
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Null value not supported: {shortened(alteration.name)} is given without a value",
+        )
+    return alteration.value

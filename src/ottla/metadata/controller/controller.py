@@ -10,7 +10,7 @@ disk writes.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
@@ -42,6 +42,7 @@ from ottla.metadata.store.interface import (
     StoreError,
     UnknownOutcomeError,
 )
+from ottla.metadata.store.outage import StoreOutage, timed_out
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
@@ -73,7 +74,8 @@ class Controller:
     """The one that decides, on this broker. Belongs to the event loop; its methods may be called concurrently.
 
     It decides from `take_over` to `resign`. The other methods raise ApiError NOT_CONTROLLER when another broker has
-    taken over, and KAFKA_STORAGE_ERROR when the store cannot write.
+    taken over, and KAFKA_STORAGE_ERROR when the store cannot write. Those that change what clients ask for raise
+    REQUEST_TIMED_OUT while no broker reaches the store (`StoreOutage`).
     """
 
     def __init__(
@@ -86,7 +88,12 @@ class Controller:
         *,
         clock: Clock,
         timer: Timer,
+        outage: StoreOutage | None = None,
+        log_ends: "LogEnds | None" = None,
     ) -> None:
+        """`outage` says whether it is the store that keeps a client waiting; None lets clients wait. `log_ends` asks
+        live replicas how their logs end, before one of them is elected though it may miss records.
+        """
         self._store = store
         self._loader = loader
         self._settings = settings
@@ -101,8 +108,8 @@ class Controller:
         self._timer = timer
         self._brokers: BrokerWatch | None = None
         self._upkeep: PartitionUpkeep | None = None
-        self.log_ends: LogEnds | None = None
-        """Asks live replicas how their logs end, before one of them is elected though it may miss records."""
+        self.log_ends = log_ends
+        self.outage = outage
         self.on_refused: Callable[[StoreError], object] = lambda _error: None
         """Called when the store took a decision from this broker no more, or its answer was lost: to resign."""
         self.on_cut_off: Callable[[], bool] = lambda: False
@@ -201,6 +208,9 @@ class Controller:
 
         Raises ApiError BROKER_ID_NOT_REGISTERED, INVALID_REQUEST (it runs).
         """
+        await self.for_client(self._remove(broker_id))
+
+    async def _remove(self, broker_id: int) -> None:
         self._require_active()
         await self._watch().remove(broker_id)
 
@@ -227,7 +237,7 @@ class Controller:
         """Begin or cancel the move of partitions to other brokers; the outcomes in the order of `requests`."""
         from ottla.metadata.controller.reassignment import decide_reassignments
 
-        return await self.decide(
+        return await self.decide_for_client(
             lambda image: decide_reassignments(
                 image, requests, self._limits, self._settings.explicit, may_change_factor=may_change_factor
             )
@@ -249,7 +259,7 @@ class Controller:
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, Outcome[CreatedTopic]]:
         """Create topics; when this returns, they are durable and their partitions on this broker exist."""
-        return await self.decide(
+        return await self.decide_for_client(
             lambda image: unless_validating(
                 decide_topic_creation(image, topics, self._limits, self._rng), validate_only=validate_only
             )
@@ -257,13 +267,13 @@ class Controller:
 
     async def delete_topics(self, topics: Sequence[str | UUID]) -> list[Outcome[TopicImage]]:
         """Delete topics by name or id; the outcomes in the order of `topics`."""
-        return await self.decide(lambda image: decide_topic_deletion(image, topics, self._limits))
+        return await self.decide_for_client(lambda image: decide_topic_deletion(image, topics, self._limits))
 
     async def create_partitions(
         self, requests: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> dict[str, Outcome[int]]:
         """Add partitions to topics; the outcome is a topic's new partition count."""
-        return await self.decide(
+        return await self.decide_for_client(
             lambda image: unless_validating(
                 decide_partition_growth(image, requests, self._limits, self._rng), validate_only=validate_only
             )
@@ -283,7 +293,7 @@ class Controller:
             changes = decide_recount(image, decision.records, self._settings.explicit)
             return Decision((*decision.records, *changes.records()), decision.result, changes.lines())
 
-        outcomes = await self.decide(decide)
+        outcomes = await self.decide_for_client(decide)
         if not validate_only:
             self._look_after_partitions()
         return outcomes
@@ -292,12 +302,17 @@ class Controller:
         self, election: "ElectionType", partitions: Sequence[TopicPartition] | None
     ) -> "ElectionOutcomes":
         """Elect leaders for partitions, with None for all: of each that it was done, or why it was not."""
+        return await self.for_client(self._elect_leaders(election, partitions))
+
+    async def _elect_leaders(
+        self, election: "ElectionType", partitions: Sequence[TopicPartition] | None
+    ) -> "ElectionOutcomes":
         self._require_active()
         return await self._partition_upkeep().elect(election, partitions)
 
     async def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> None:
         """Finalize levels of features, all or none."""
-        await self.decide(
+        await self.decide_for_client(
             lambda image: unless_validating(decide_feature_update(image, updates), validate_only=validate_only)
         )
 
@@ -305,7 +320,7 @@ class Controller:
         self, alterations: Sequence[QuotaAlteration], *, validate_only: bool = False
     ) -> list[Outcome[None]]:
         """Change quotas of clients; the outcomes in the order of `alterations`."""
-        return await self.decide(
+        return await self.decide_for_client(
             lambda image: unless_validating(decide_quota_alteration(image, alterations), validate_only=validate_only)
         )
 
@@ -343,6 +358,25 @@ class Controller:
             self._is_running = True
             self._tasks.spawn(self._run(), "controller")
         return await future
+
+    async def decide_for_client(self, decide: Decide[T]) -> T:
+        """As `decide`. Raises ApiError REQUEST_TIMED_OUT, too."""
+        return await self.for_client(self.decide(decide))
+
+    async def for_client(self, deciding: Coroutine[Any, Any, T]) -> T:
+        """What a decision that a client waits for leads to. Raises ApiError REQUEST_TIMED_OUT while no broker reaches
+        the store.
+        """
+        outage = self.outage
+        if outage is None:
+            return await deciding
+        try:
+            return await outage.limit(deciding)
+        except ApiError as error:
+            # There may be no controller because the store is away: nobody can be elected.
+            if error.code is ErrorCode.NOT_CONTROLLER and (reason := await outage.reason()) is not None:
+                raise timed_out(reason) from error
+            raise
 
     async def _run(self) -> None:
         """Decide whatever waits, until nothing does."""
@@ -393,7 +427,7 @@ class Controller:
         await self._loader.compact(self._epoch)
 
     def _refused(self, error: StoreError) -> ApiError:
-        logger.error("the metadata could not be changed: %s", error)
+        logger.error("could not change the metadata: %s", error)
         if isinstance(error, FencedError | StaleOffsetError | SessionExpiredError | UnknownOutcomeError):
             self.on_refused(error)
             return ApiError(ErrorCode.NOT_CONTROLLER, f"this broker is not the controller: {error}")

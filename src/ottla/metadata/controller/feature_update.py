@@ -57,10 +57,10 @@ def _complaint(image: MetadataImage, update: FeatureUpdate) -> str | None:
     if feature is None or not feature.is_served:
         return "this broker does not support the feature"
     if not feature.min_level <= update.level <= feature.max_level:
-        return f"this broker supports the levels {feature.min_level} to {feature.max_level}"
+        return f"this broker only supports versions {feature.min_level}-{feature.max_level}"
     present = image.feature_level(update.name)
     if update.level < present and update.upgrade_type == UpgradeType.UPGRADE:
-        return f"it is at level {present}, and a downgrade was not asked for"
+        return f"it is at level {present}; can't downgrade it without setting the upgrade type to a downgrade"
     if update.level > present and update.upgrade_type != UpgradeType.UPGRADE:
         return f"it is at level {present}, and a downgrade leads to no higher level"
     return None

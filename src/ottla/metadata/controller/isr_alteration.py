@@ -15,6 +15,7 @@ from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.records import PartitionState
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.unknown_topic import no_such_partition, no_such_topic_id
 
 
 def decide_isr_alteration(
@@ -56,9 +57,9 @@ def _altered(
 ) -> PartitionState:
     topic = image.topic_by_id(proposal.topic_id)
     if topic is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {proposal.topic_id}")
+        raise no_such_topic_id(proposal.topic_id)
     if not 0 <= proposal.index < len(topic.partitions):
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic.name}-{proposal.index}")
+        raise no_such_partition(topic.name, proposal.index)
 
     def step(state: PartitionState, rule: ReplicationRule, live: frozenset[int]) -> PartitionState:
         outcome = alter(state, broker_id, proposal, image.brokers, live, min_isr=rule.min_isr)

@@ -106,19 +106,24 @@ def _elect(
 ) -> None:
     topic, partition = image.topic(name.topic), image.partition(*name)
     if topic is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name.topic}")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name.topic}")
     if partition is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}")
     preferred = partition.replicas[0]
     if election is ElectionType.PREFERRED:
         if partition.leader == preferred:
-            raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"broker {preferred}, the preferred one, leads it already")
+            raise ApiError(
+                ErrorCode.ELECTION_NOT_NEEDED,
+                f"Leader election not needed: broker {preferred}, the preferred one, leads {name} already",
+            )
         after = changes.one(topic, name.partition, "its preferred leader was asked for", _preferred)
         if after.leader != preferred:
             raise ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"broker {preferred} cannot take over")
         return
     if partition.leader != NO_LEADER:
-        raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"broker {partition.leader} leads it already")
+        raise ApiError(
+            ErrorCode.ELECTION_NOT_NEEDED, f"Leader election not needed: broker {partition.leader} leads {name} already"
+        )
 
     def step(state: PartitionState, rule: ReplicationRule, live: frozenset[int]) -> PartitionState:
         return elect(state, live, min_isr=rule.min_isr, election=Election.UNCLEAN, unclean_order=unclean_order)

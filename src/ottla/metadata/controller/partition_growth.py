@@ -17,6 +17,7 @@ from ottla.metadata.image.image import MetadataImage, TopicImage
 from ottla.metadata.records import MetadataRecord, PartitionsAddedRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.unknown_topic import no_such_topic
 from ottla.runtime.rng import Rng
 
 
@@ -41,7 +42,7 @@ def decide_partition_growth(
     for request in requests:
         try:
             if occurrences[request.topic] > 1:
-                raise ApiError(ErrorCode.INVALID_REQUEST, f"the request names the topic {request.topic} more than once")
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate topic name: the request repeats {request.topic}")
             topic = _growing_topic(image, request)
             added_count = request.total_count - len(topic.partitions)
             limits.require_request_size(planned_count + added_count)
@@ -60,14 +61,15 @@ def decide_partition_growth(
 def _growing_topic(image: MetadataImage, request: NewPartitions) -> TopicImage:
     topic = image.topic(request.topic)
     if topic is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {request.topic}")
+        raise no_such_topic(request.topic)
     count = len(topic.partitions)
     if request.total_count == count:
-        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"the topic {topic.name} has {count} partitions already")
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s): {topic.name}")
     if request.total_count < count:
         raise ApiError(
             ErrorCode.INVALID_PARTITIONS,
-            f"the topic {topic.name} has {count} partitions and cannot shrink to {request.total_count}",
+            f"The topic {topic.name} currently has {count} partition(s), {request.total_count} would not be an "
+            "increase",
         )
     return topic
 
@@ -80,7 +82,7 @@ def _replicas(
     if len(request.assignments) != added_count:
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{added_count} partitions are to be added to {topic.name}, brokers are named for "
+            f"{added_count} additional partition(s) are to be added to {topic.name}, the assignment(s) specified are "
             f"{len(request.assignments)}",
         )
     first = len(topic.partitions)

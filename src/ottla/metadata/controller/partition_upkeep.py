@@ -123,7 +123,7 @@ class PartitionUpkeep:
                 if wanted:
                     await self.elect(ElectionType.UNCLEAN, wanted)
         except ApiError as error:
-            logger.warning("partitions that need replicas or leaders have to wait: %s", error)
+            logger.warning("could not assign replicas or leaders to partitions, retrying later: %s", error)
             if self._controller.is_active and self._again is None:
                 self._again = self._timer.schedule(LOOK_AGAIN_MS, self._look_again)
         finally:
@@ -135,7 +135,7 @@ class PartitionUpkeep:
 
     def _decide_growth(self, image: MetadataImage, factors: Mapping[str, int]) -> Decision[list[Outcome[None]]]:
         requests = missing_replicas(image, factors)
-        reason = "an internal topic gets the replicas that it should have"
+        reason = "an internal topic has too few replicas"
         return decide_reassignments(image, requests, self._limits, self._settings.explicit, reason=reason)
 
     def _balance_in(self, delay_ms: int) -> None:
@@ -151,7 +151,7 @@ class PartitionUpkeep:
             if await self._controller.decide(lambda image: decide_leader_balance(image, self._settings.explicit)):
                 delay_ms = BALANCE_AGAIN_MS
         except ApiError as error:
-            logger.warning("leaders are balanced another time: %s", error)
+            logger.warning("could not balance leaders, retrying later: %s", error)
         if self._controller.is_active and self._balance is None:
             self._balance_in(delay_ms)
 

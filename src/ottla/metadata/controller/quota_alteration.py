@@ -86,10 +86,10 @@ def _entity(alteration: QuotaAlteration) -> QuotaEntity:
     """Whom the quotas are for. Addresses come in one form. Raises ApiError."""
     kinds = [kind for kind, _ in alteration.parts]
     if not kinds:
-        raise _refused("an entity needs a user, a client id or an address")
+        raise _refused("Invalid empty client quota entity: it needs a user, a client id or an IP")
     for kind, name in alteration.parts:
         if kind not in (USER, CLIENT_ID, IP):
-            raise _refused(f"there is no entity type {shortened(kind)!r}: there are user, client-id and ip")
+            raise _refused(f"Unhandled client quota entity type: {shortened(kind)}; there are user, client-id and ip")
         if name == "":
             raise _refused(f"an empty {kind} is not supported; null stands for the default")
         if name is not None and len(name.encode()) > NAME_BYTES_MAX:
@@ -97,7 +97,9 @@ def _entity(alteration: QuotaAlteration) -> QuotaEntity:
     if len(set(kinds)) != len(kinds):
         raise _refused("an entity has each type once at most")
     if IP in kinds and len(kinds) > 1:
-        raise _refused("an address has quotas of its own only, not together with a user or a client id")
+        raise _refused(
+            "Invalid quota entity combination: an IP entity should not be combined with a user or a client id"
+        )
     return quota_entity((kind, _address(name) if kind == IP and name else name) for kind, name in alteration.parts)
 
 
@@ -107,7 +109,7 @@ def _address(text: str) -> str:
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:
-        raise _refused(f"{shortened(text)!r} is not an IP address; names of hosts are not looked up") from None
+        raise _refused(f"{shortened(text)} is not a valid IP; names of hosts are not looked up") from None
 
 
 def _changes(
@@ -123,10 +125,14 @@ def _changes(
             continue
         kind = known.get(key)
         if kind is None:
-            raise _refused(f"{shortened(key)!r} is no quota of {_shown(entity)}: there are {', '.join(known)}")
+            raise _refused(
+                f"Invalid configuration key {shortened(key)} for {_shown(entity)}: there are {', '.join(known)}"
+            )
         if not isfinite(value) or value <= 0:
             raise _refused(f"{key} must be greater than 0, not {value:g}")
-        if kind != _DOUBLE and (abs(round(value) - value) > _ROUNDING or value > _LARGEST[kind]):
+        if kind != _DOUBLE and abs(round(value) - value) > _ROUNDING:
+            raise _refused(f"{key} cannot be a fractional value: it must be {kind}, not {value!r}")
+        if kind != _DOUBLE and value > _LARGEST[kind]:
             raise _refused(f"{key} must be {kind}, not {value!r}")
     return [(key, value) for key, value in alteration.changes if present.get(key) != value]
 

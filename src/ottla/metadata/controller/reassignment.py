@@ -98,7 +98,7 @@ def _find(image: MetadataImage, request: Reassignment) -> tuple[TopicImage, Part
     topic, partition = image.topic(request.topic), image.partition(request.topic, request.index)
     if topic is None or partition is None:
         name = TopicPartition(request.topic, request.index)
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition: there is no partition {name}")
     return topic, partition
 
 
@@ -130,7 +130,10 @@ def _begin(
 
 def _cancel(changes: PartitionChanges, topic: TopicImage, partition: PartitionImage, reason: str) -> None:
     if not partition.is_reassigned:
-        raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{topic.name}-{partition.index} is not being reassigned")
+        raise ApiError(
+            ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+            f"No partition reassignment is in progress for {topic.name}-{partition.index}",
+        )
 
     def step(state: PartitionState, rule: ReplicationRule, live: frozenset[int]) -> PartitionState:
         after = cancel_reassignment(state, live, min_isr=rule.min_isr, may_lose_records=rule.may_lose_records)

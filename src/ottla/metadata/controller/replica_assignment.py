@@ -17,12 +17,18 @@ def validate_replicas(
     Raises ApiError INVALID_REPLICA_ASSIGNMENT.
     """
     if not replicas:
-        raise _refused(f"partition {partition} is given no broker")
+        raise _refused(f"The manual partition assignment includes an empty replica list: that of partition {partition}")
     if len(set(replicas)) != len(replicas):
-        raise _refused(f"partition {partition} is given a broker more than once: {list(replicas)}")
+        raise _refused(
+            f"The manual partition assignment of partition {partition} includes a broker more than once: "
+            f"{list(replicas)}"
+        )
     unknown = [broker_id for broker_id in replicas if broker_id not in brokers]
     if unknown:
-        raise _refused(f"partition {partition} is given broker {unknown[0]}, which is not in the cluster")
+        raise _refused(
+            f"The manual partition assignment of partition {partition} includes broker {unknown[0]}, but no such "
+            "broker is registered"
+        )
     if replication_factor is not None and len(replicas) != replication_factor:
         raise _refused(f"partition {partition} is given {len(replicas)} brokers, others have {replication_factor}")
     return tuple(replicas)
@@ -35,7 +41,7 @@ def validate_assignments(
     by_partition = sorted(assignments, key=itemgetter(0))
     numbers = [partition for partition, _ in by_partition]
     if numbers != list(range(len(numbers))):
-        raise _refused(f"partitions must be numbered from 0, each once and without a gap, not {numbers}")
+        raise _refused(f"partitions should be a consecutive 0-based integer sequence, each once, not {numbers}")
     replication_factor = len(by_partition[0][1])
     return [
         validate_replicas(brokers, partition, replicas, replication_factor or None)

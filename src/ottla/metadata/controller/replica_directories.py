@@ -14,6 +14,7 @@ from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.records import ReplicaDirectoriesRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.unknown_topic import no_such_partition, no_such_topic_id
 
 
 class ReplicaPlace(Struct, frozen=True):
@@ -48,9 +49,9 @@ def decide_replica_directories(
 def _refusal(image: MetadataImage, broker_id: int, place: ReplicaPlace) -> ApiError | None:
     topic = image.topic_by_id(place.topic_id)
     if topic is None:
-        return ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {place.topic_id}")
+        return no_such_topic_id(place.topic_id)
     if not 0 <= place.index < len(topic.partitions):
-        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name} has no partition {place.index}")
+        return no_such_partition(topic.name, place.index)
     if broker_id not in topic.partitions[place.index].replicas:
         return ApiError(
             ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {broker_id} has no replica of {topic.name}-{place.index}"

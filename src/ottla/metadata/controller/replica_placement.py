@@ -39,7 +39,9 @@ def place_replicas(
     if replication_factor > len(line) + len(spare):
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{replication_factor} replicas need as many brokers, and the cluster has {len(usable)}",
+            f"Unable to replicate the partition {replication_factor} time(s): the replication factor is larger "
+            "than the "
+            f"number of available brokers, {len(usable)}",
         )
     if not line:
         raise ApiError(

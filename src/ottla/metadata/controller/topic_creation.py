@@ -14,6 +14,7 @@ from uuid import UUID
 from msgspec import Struct, field
 
 from ottla.metadata.controller.decision import Decision, Outcome
+from ottla.metadata.controller.delay_target import require_sound_target
 from ottla.metadata.controller.replica_assignment import new_partition, validate_assignments
 from ottla.metadata.controller.replica_placement import place_replicas
 from ottla.metadata.controller.topic_config import validated_topic_config
@@ -70,7 +71,7 @@ def decide_topic_creation(
     for topic in topics:
         if occurrences[topic.name] > 1:
             outcomes[topic.name] = ApiError(
-                ErrorCode.INVALID_REQUEST, f"the request names the topic {topic.name} more than once"
+                ErrorCode.INVALID_REQUEST, f"Duplicate topic name: the request repeats {topic.name}"
             )
             continue
         try:
@@ -102,9 +103,12 @@ class _Collisions:
         """Raises ApiError INVALID_TOPIC_EXCEPTION, INVALID_REQUEST or TOPIC_ALREADY_EXISTS."""
         validate_topic_name(name)
         if name == CLUSTER_METADATA_TOPIC:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"the name {name} is that of Kafka's own metadata")
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"Creation of internal topic {name} is prohibited: Kafka keeps its metadata there",
+            )
         if self._image.topic(name) is not None:
-            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"the topic {name} exists already")
+            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists")
         if "." not in name and "_" not in name:
             return
         if self._existing is None:
@@ -114,7 +118,7 @@ class _Collisions:
         if other is not None:
             raise ApiError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"the topic {name} differs from {other} only in '.' and '_', which metrics cannot tell apart",
+                f"Topic '{name}' collides with existing topic {other}: metrics cannot tell '.' from '_'",
             )
 
     def add(self, name: str) -> None:
@@ -142,6 +146,7 @@ def _new_topic(
     image: MetadataImage, topic: NewTopic, limits: TopicLimits, rng: Rng, planned: dict[int, int]
 ) -> tuple[TopicRecord, dict[str, str]]:
     configs = validated_topic_config(topic.configs)
+    require_sound_target(image, topic.name, configs)
     replicas = _assigned(image, topic) if topic.assignments else _placed(image, topic, limits, rng)
     limits.require_capacity(image, replicas, planned)
     active = image.active_brokers()
@@ -152,7 +157,8 @@ def _assigned(image: MetadataImage, topic: NewTopic) -> list[tuple[int, ...]]:
     if topic.num_partitions != DEFAULT or topic.replication_factor != DEFAULT:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
-            f"topic {topic.name}: beside an assignment, the partition count and the replication factor must be -1",
+            f"topic {topic.name}: with a manual partition assignment, partition count and replication factor must "
+            "be set to -1",
         )
     return validate_assignments(image.brokers, topic.assignments)
 
@@ -161,7 +167,7 @@ def _placed(image: MetadataImage, topic: NewTopic, limits: TopicLimits, rng: Rng
     num_partitions = limits.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
     if num_partitions < 1:
         raise ApiError(
-            ErrorCode.INVALID_PARTITIONS, f"topic {topic.name} must have at least one partition, not {num_partitions}"
+            ErrorCode.INVALID_PARTITIONS, f"Number of partitions of {topic.name} is below 1: {num_partitions}"
         )
     replication_factor = topic.replication_factor
     if replication_factor == DEFAULT:
@@ -171,6 +177,7 @@ def _placed(image: MetadataImage, topic: NewTopic, limits: TopicLimits, rng: Rng
     if replication_factor < 1:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"topic {topic.name} must have at least one replica, not {replication_factor}",
+            f"Replication factor of {topic.name} must be larger than 0, or -1 to use the default value, not "
+            f"{replication_factor}",
         )
     return place_replicas(image.brokers.values(), num_partitions, replication_factor, rng)

@@ -14,6 +14,7 @@ from ottla.metadata.image.image import MetadataImage, TopicImage
 from ottla.metadata.records import TopicRemovedRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.unknown_topic import no_such_topic, no_such_topic_id
 
 
 def decide_topic_deletion(
@@ -38,18 +39,18 @@ def decide_topic_deletion(
 
 
 def _refused(topic: TopicImage) -> ApiError:
-    return ApiError(ErrorCode.INVALID_REQUEST, f"the request names the topic {topic.name} more than once")
+    return ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate topic name: the request repeats {topic.name}")
 
 
 def _find(image: MetadataImage, wanted: str | UUID, limits: TopicLimits) -> TopicImage:
     if not limits.delete_topic_enable:
-        raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED, "topics cannot be deleted: delete.topic.enable is false")
+        raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled: delete.topic.enable is false")
     if isinstance(wanted, UUID):
         topic = image.topic_by_id(wanted)
         if topic is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {wanted}")
+            raise no_such_topic_id(wanted)
         return topic
     topic = image.topic(wanted)
     if topic is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted}")
+        raise no_such_topic(wanted)
     return topic

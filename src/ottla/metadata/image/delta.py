@@ -24,6 +24,7 @@ from ottla.metadata.image.image import (
     topic_resource,
 )
 from ottla.metadata.records import (
+    AclRecord,
     BrokerChangedRecord,
     BrokerDirectoriesRecord,
     BrokerRegisteredRecord,
@@ -39,11 +40,14 @@ from ottla.metadata.records import (
     PartitionState,
     ProducerIdsRecord,
     ReplicaDirectoriesRecord,
+    ScramCredentialRecord,
     TopicRecord,
     TopicRemovedRecord,
 )
+from ottla.model.acl import AclBinding
 from ottla.model.errors import InvalidInputError
 from ottla.model.quota_entity import QuotaEntity
+from ottla.model.scram_credential import ScramCredential
 
 
 class MetadataDelta:
@@ -70,6 +74,8 @@ class MetadataDelta:
         self._feature_levels: dict[str, int] | None = None
         self._client_quotas: dict[QuotaEntity, Mapping[str, float]] | None = None
         self._replica_directories: dict[UUID, Mapping[tuple[int, int], UUID]] | None = None
+        self._acls: dict[AclBinding, None] | None = None
+        self._scram_credentials: dict[str, Mapping[int, ScramCredential]] | None = None
         self._record_count = 0
 
     @property
@@ -134,6 +140,10 @@ class MetadataDelta:
             feature_levels=self.base.feature_levels if self._feature_levels is None else self._feature_levels,
             client_quotas=self.base.client_quotas if self._client_quotas is None else self._client_quotas,
             replica_directories=self._directories_of_replicas(),
+            acls=self.base.acls if self._acls is None else self._acls,
+            scram_credentials=(
+                self.base.scram_credentials if self._scram_credentials is None else self._scram_credentials
+            ),
         )
 
     def _directories_of_replicas(self) -> Mapping[UUID, Mapping[tuple[int, int], UUID]]:
@@ -317,6 +327,25 @@ class MetadataDelta:
             places[index, record.broker_id] = directory_id
         self._replica_directories[record.topic_id] = places
 
+    def _acl(self, record: AclRecord) -> None:
+        if self._acls is None:
+            self._acls = dict(self.base.acls)
+        if record.exists:
+            self._acls[record.acl] = None
+        else:
+            self._acls.pop(record.acl, None)
+
+    def _scram_credential(self, record: ScramCredentialRecord) -> None:
+        if self._scram_credentials is None:
+            self._scram_credentials = dict(self.base.scram_credentials)
+        of_user = dict(self._scram_credentials.pop(record.user, {}))
+        if record.credential is None:
+            of_user.pop(record.mechanism, None)
+        else:
+            of_user[record.mechanism] = record.credential
+        if of_user:
+            self._scram_credentials[record.user] = of_user
+
     def _feature_level(self, record: FeatureLevelRecord) -> None:
         if self._feature_levels is None:
             self._feature_levels = dict(self.base.feature_levels)
@@ -347,6 +376,8 @@ _REPLAY: Final[Mapping[type[MetadataRecord], Callable[[MetadataDelta, Any], None
         FeatureLevelRecord: MetadataDelta._feature_level,
         ClientQuotaRecord: MetadataDelta._client_quota,
         ReplicaDirectoriesRecord: MetadataDelta._replicas_placed,
+        AclRecord: MetadataDelta._acl,
+        ScramCredentialRecord: MetadataDelta._scram_credential,
     }
 )
 
@@ -377,6 +408,12 @@ def snapshot_records(image: MetadataImage) -> list[MetadataRecord]:
         for topic in image.topics()
     )
     records.extend(_replica_directories(image))
+    records.extend(AclRecord(acl, True) for acl in image.acls)
+    records.extend(
+        ScramCredentialRecord(user, mechanism, credential)
+        for user, of_user in image.scram_credentials.items()
+        for mechanism, credential in sorted(of_user.items())
+    )
     records.extend(
         ConfigRecord(resource.type, resource.name, key, value)
         for resource, settings in sorted(image.configs.items())

@@ -14,7 +14,9 @@ from msgspec import Struct, field
 
 from ottla.metadata.features import FEATURES
 from ottla.metadata.records import PartitionState
+from ottla.model.acl import AclBinding
 from ottla.model.quota_entity import QuotaEntity
+from ottla.model.scram_credential import ScramCredential
 from ottla.model.topic_name import is_internal_topic
 
 NO_LEADER: Final = -1
@@ -169,6 +171,10 @@ class MetadataImage(Struct, frozen=True, eq=False):
     """Quotas by key, of the entities that have any."""
     replica_directories: Mapping[UUID, Mapping[tuple[int, int], UUID]] = field(default_factory=dict)
     """By topic, the data directory of each replica (partition, broker) whose broker has several."""
+    acls: Mapping[AclBinding, None] = field(default_factory=dict)
+    """The ACLs, in the order in which they came."""
+    scram_credentials: Mapping[str, Mapping[int, ScramCredential]] = field(default_factory=dict)
+    """By user, what passwords are checked against, by mechanism (`SCRAM_TYPES`)."""
 
     def live_brokers(self) -> dict[int, BrokerImage]:
         """The brokers that clients are told of: those that are not fenced."""

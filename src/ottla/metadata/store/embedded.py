@@ -33,6 +33,7 @@ from ottla.metadata.store.session_files import (
     remove,
     remove_all_but,
 )
+from ottla.metadata.store.watchers import StoreWatchers
 from ottla.metadata.store.write_lock import WriteLock, is_held_by_another
 from ottla.runtime.clock import Clock, SystemClock
 from ottla.runtime.tasks import Tasks
@@ -54,26 +55,26 @@ LOCK_TIMEOUT_MS: Final = 5_000
 START_TIMEOUT_MS: Final = 60_000
 """The same of a broker that starts, who would end: on a disk that is busy, one that makes the file takes seconds."""
 
+PROBE_TIMEOUT_MS: Final = 1_500
+"""The same of who only asks whether it can be written, and is to answer somebody who waits."""
+
 LOCK_RETRY_MS: Final = 20
 """How soon it is made again meanwhile."""
 
 
-class EmbeddedStore:
+class EmbeddedStore(StoreWatchers):
     """A `MetadataStore` in the file `metadata.db` of a directory, which is made when it is missing."""
 
     def __init__(
         self, directory: Path, *, session_timeout_ms: int = SESSION_TIMEOUT_MS, clock: Clock | None = None
     ) -> None:
+        super().__init__()
         self._path = directory / FILE_NAME
         self._sessions_path = directory / DIRECTORY_NAME
         self._session_timeout_ms = session_timeout_ms
         self._renewal_ms = max(1, session_timeout_ms // RENEWALS_PER_TIMEOUT)
         self._clock = clock or SystemClock()
         self._tasks = Tasks("ottla-metadata", threads_max=1)
-        self._watchers: list[Callable[[int], object]] = []
-        self._broker_watchers: list[Callable[[], object]] = []
-        self._controller_watchers: list[Callable[[], object]] = []
-        self._session_watchers: list[Callable[[], object]] = []
         # Of the event loop.
         self._timer: Timer | None = None
         self._alarm: TimerTask | None = None
@@ -143,32 +144,20 @@ class EmbeddedStore:
         )
         if self._seen is not None:
             self._seen = replace(self._seen, end_offset=max(end_offset, self._seen.end_offset))
-        _tell(self._watchers, end_offset)
+        self.tell_growth(end_offset)
         return end_offset
 
     async def read(self, from_offset: int) -> StoredRecords:
         """The log from an offset on, with the snapshot when it starts before it."""
         return await self._call(lambda: self._opened.read(from_offset))
 
+    async def probe(self) -> int:
+        """The end offset. Raises StoreError, as while another process keeps the write lock."""
+        return await self._within(PROBE_TIMEOUT_MS, self._opened.probe)
+
     async def write_snapshot(self, snapshot: Sequence[bytes], *, controller_epoch: int, end_offset: int) -> None:
         """Replace the records below `end_offset` by a snapshot. Raises FencedError."""
         await self._call(lambda: self._opened.write_snapshot(snapshot, controller_epoch, end_offset))
-
-    def watch(self, callback: Callable[[int], object]) -> None:
-        """Call back after each growth of the log."""
-        self._watchers.append(callback)
-
-    def watch_brokers(self, callback: Callable[[], object]) -> None:
-        """Call back when sessions of others came or went."""
-        self._broker_watchers.append(callback)
-
-    def watch_controller(self, callback: Callable[[], object]) -> None:
-        """Call back after an election, and when the controller's session ended."""
-        self._controller_watchers.append(callback)
-
-    def watch_session(self, callback: Callable[[], object]) -> None:
-        """Call back when this process's session has ended other than by `close`."""
-        self._session_watchers.append(callback)
 
     async def close(self) -> None:
         """End this process's session and close the file. Closing twice is allowed."""
@@ -240,7 +229,7 @@ class EmbeddedStore:
                 if self._seen is not None:
                     self._tell_of(state)
         except StoreError as error:
-            logger.warning("the metadata store cannot be watched; trying again: %s", error)
+            logger.warning("cannot watch the metadata store, retrying: %s", error)
         finally:
             self._is_looking = False
             if self._seen is not None and not self._is_closed:
@@ -277,14 +266,14 @@ class EmbeddedStore:
         assert before is not None
         if self._session not in state.sessions:
             self._stop_watching()
-            _tell(self._session_watchers)
+            self.tell_session_end()
             return
         if state.end_offset > before.end_offset:
-            _tell(self._watchers, state.end_offset)
+            self.tell_growth(state.end_offset)
         if state.sessions != before.sessions:
-            _tell(self._broker_watchers)
+            self.tell_brokers()
         if state.controllership != before.controllership:
-            _tell(self._controller_watchers)
+            self.tell_controller()
 
     # What follows runs in the thread.
 
@@ -412,12 +401,3 @@ class EmbeddedStore:
 def _close_all(peers: Iterable[PeerSessionFiles]) -> None:
     for peer in peers:
         peer.close()
-
-
-def _tell(callbacks: Iterable[Callable[..., object]], *args: object) -> None:
-    for callback in callbacks:
-        try:
-            callback(*args)
-        except Exception:
-            # What happened in the store happened, whatever those who are told of it make of that.
-            logger.exception("one who watches the metadata store failed")

@@ -137,6 +137,12 @@ class MetadataStore(Protocol):
         """The log from an offset to its end; from before the snapshot, the snapshot and what follows it."""
         ...
 
+    async def probe(self) -> int:
+        """The end offset of the log, once the store has shown that it can be read and, as far as it says so within
+        about a second, written. Raises StoreError.
+        """
+        ...
+
     async def write_snapshot(self, snapshot: Sequence[bytes], *, controller_epoch: int, end_offset: int) -> None:
         """Let a snapshot stand for all records below `end_offset`, and drop them. Raises FencedError."""
         ...

@@ -24,18 +24,29 @@ def is_shared(location: str) -> bool:
     return location != EMBEDDED
 
 
-def open_store(location: str, data_dir: Path, *, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> MetadataStore:
+def open_store(
+    location: str,
+    data_dir: Path,
+    *,
+    session_timeout_ms: int = SESSION_TIMEOUT_MS,
+    zookeeper_credentials: str | None = None,
+) -> MetadataStore:
     """The store at a location, not connected yet: `MetadataStore.open` does that.
 
-    `data_dir` is where `embedded` alone lies. Raises InvalidSettingError with one line that says what to write.
+    `data_dir` is where `embedded` alone lies, `zookeeper_credentials` are USER:PASSWORD. Raises
+    InvalidSettingError with one line that says what to write.
     """
     _require_location(location)
     if location.startswith(ZOOKEEPER):
+        if zookeeper_credentials is not None and not all(zookeeper_credentials.partition(":")):
+            raise InvalidSettingError("metadata.zookeeper.credentials is not USER:PASSWORD")
         try:
             from ottla.metadata.store.zookeeper import ZooKeeperStore
         except ImportError as error:
             raise InvalidSettingError(f"metadata={location} needs kazoo: pip install 'ottla[zookeeper]'") from error
-        return ZooKeeperStore(*parse_zookeeper(location), session_timeout_ms=session_timeout_ms)
+        return ZooKeeperStore(
+            *parse_zookeeper(location), session_timeout_ms=session_timeout_ms, credentials=zookeeper_credentials
+        )
     from ottla.metadata.store.embedded import EmbeddedStore
 
     return EmbeddedStore(embedded_directory(location, data_dir), session_timeout_ms=session_timeout_ms)
@@ -60,7 +71,7 @@ def _require_location(location: str) -> None:
         hosts, slash, chroot = location.removeprefix(ZOOKEEPER).partition("/")
         if all(map(_HOST.fullmatch, hosts.split(","))) and _CHROOT.fullmatch(slash + chroot):
             return
-        raise InvalidSettingError(f"metadata={location} is no address: write {ZOOKEEPER}HOST:PORT,HOST:PORT/NODE")
+        raise InvalidSettingError(f"metadata={location} is not an address: write {ZOOKEEPER}HOST:PORT,HOST:PORT/NODE")
     raise InvalidSettingError(
-        f"metadata={location} is no store: write {EMBEDDED}, {EMBEDDED}:PATH or {ZOOKEEPER}HOST:PORT,HOST:PORT/NODE"
+        f"metadata={location} is not a store: write {EMBEDDED}, {EMBEDDED}:PATH or {ZOOKEEPER}HOST:PORT,HOST:PORT/NODE"
     )

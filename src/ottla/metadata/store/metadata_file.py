@@ -4,6 +4,8 @@
     session     one row for each registered broker, with the data directory that registered it
     snapshot    the records that stand for the log before `log.offset`
     log         the records since
+    written_by  for each layout that the file has had the first release that wrote it: a release that is too old for the
+                newest one says which it needs. It stays as it is in every layout
 
 Write-ahead logging with `synchronous=FULL`: a transaction that returned survives a power cut, one that did not leaves
 nothing. Conditions and writes are one `BEGIN IMMEDIATE` transaction: where it cannot begin because another process
@@ -18,18 +20,19 @@ from typing import Final
 
 from msgspec import Struct
 
+from ottla import __version__
+from ottla.metadata.store.conditions import require_end_offset, require_live_session, require_newest_epoch
 from ottla.metadata.store.interface import (
     NO_BROKER,
     BrokerIdTakenError,
     Controllership,
-    FencedError,
     LiveBroker,
     Session,
-    SessionExpiredError,
-    StaleOffsetError,
     StoredRecords,
     StoreError,
 )
+from ottla.metadata.store.private_file import create_private, require_private
+from ottla.model.newer_release import needs_newer_release
 
 LAYOUT_VERSION: Final = 2
 LOCK_WAIT_S: Final = 0.05
@@ -68,6 +71,10 @@ PRAGMA user_version = {LAYOUT_VERSION};
 """Layout 1 was for one broker: its sessions had ended before the next one began."""
 
 
+_WRITTEN_BY_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS written_by (layout INTEGER PRIMARY KEY, release TEXT NOT NULL) STRICT"""
+
+
 class StoreState(Struct, frozen=True):
     """What watches tell of, read in one transaction."""
 
@@ -96,9 +103,11 @@ class MetadataFile:
     def __init__(self, path: Path, new_cluster_id: str) -> None:
         """Open the file, make it when there is none, bring an older layout up.
 
-        Raises sqlite3.Error, and StoreError when the layout is of a newer release.
+        Raises sqlite3.Error, OSError, and StoreError when the layout is of a newer release or others can open the file.
         """
         self._path = path
+        create_private(path)
+        require_private(path)
         self.cluster_id: str
         self._connection = sqlite3.connect(
             path, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False, cached_statements=32
@@ -108,6 +117,8 @@ class MetadataFile:
             self._connection.execute("PRAGMA synchronous = FULL")
             with self._transaction() as cursor:
                 self._require_layout(cursor)
+                cursor.execute(_WRITTEN_BY_TABLE)
+                cursor.execute("INSERT OR IGNORE INTO written_by VALUES (?, ?)", (LAYOUT_VERSION, __version__))
                 cursor.execute("INSERT OR IGNORE INTO cluster (id, cluster_id) VALUES (1, ?)", (new_cluster_id,))
                 (self.cluster_id,) = cursor.execute("SELECT cluster_id FROM cluster").fetchone()
         except BaseException:
@@ -120,7 +131,7 @@ class MetadataFile:
             for statement in (_FROM_LAYOUT_1 if version else _SCHEMA).split(";"):
                 cursor.execute(statement)
         elif version != LAYOUT_VERSION:
-            raise StoreError(f"{self._path} has layout {version}, this release knows {LAYOUT_VERSION}")
+            raise StoreError(needs_newer_release(str(self._path), version, LAYOUT_VERSION, _writer_of(cursor, version)))
 
     def cluster_secret(self, new_secret: bytes) -> bytes:
         """The stored secret, or the new one when there is none."""
@@ -205,8 +216,7 @@ class MetadataFile:
                 "SELECT 1 FROM session WHERE broker_id = ? AND broker_epoch = ?",
                 (session.broker_id, session.broker_epoch),
             ).fetchone()
-            if alive is None:
-                raise SessionExpiredError(f"the session of broker {session.broker_id} has ended")
+            require_live_session(session, is_alive=alive is not None)
             self._require_epoch(cursor, seen_epoch)
             cursor.execute(
                 "UPDATE cluster SET controller_epoch = ?, controller_id = ?, controller_broker_epoch = ?",
@@ -225,8 +235,7 @@ class MetadataFile:
         with self._transaction() as cursor:
             self._require_epoch(cursor, controller_epoch)
             (end_offset,) = cursor.execute("SELECT end_offset FROM cluster").fetchone()
-            if end_offset != expected_end_offset:
-                raise StaleOffsetError(f"the metadata log ends at {end_offset}, not at {expected_end_offset}")
+            require_end_offset(expected_end_offset, end_offset)
             new_end_offset = expected_end_offset + len(records)
             cursor.executemany("INSERT INTO log VALUES (?, ?)", enumerate(records, expected_end_offset))
             cursor.execute("UPDATE cluster SET end_offset = ?", (new_end_offset,))
@@ -234,8 +243,7 @@ class MetadataFile:
 
     def _require_epoch(self, cursor: sqlite3.Cursor, controller_epoch: int) -> None:
         (newest,) = cursor.execute("SELECT controller_epoch FROM cluster").fetchone()
-        if newest != controller_epoch:
-            raise FencedError(f"controller epoch {controller_epoch} is over: the newest is {newest}")
+        require_newest_epoch(controller_epoch, newest)
 
     def read(self, from_offset: int) -> StoredRecords:
         """The log from an offset on, with the snapshot when it starts before it."""
@@ -258,6 +266,12 @@ class MetadataFile:
             cursor.execute("DELETE FROM log WHERE offset < ?", (end_offset,))
             cursor.execute("UPDATE cluster SET start_offset = ?", (end_offset,))
 
+    def probe(self) -> int:
+        """The end offset, once it is this process's turn to write; nothing is written."""
+        with self._transaction() as cursor:
+            (end_offset,) = cursor.execute("SELECT end_offset FROM cluster").fetchone()
+        return int(end_offset)
+
     def export(self) -> MovedMetadata:
         """What is moved to another store."""
         with self._transaction("DEFERRED") as cursor:
@@ -270,8 +284,17 @@ class MetadataFile:
         values = (*row, tuple(record for (record,) in records))
         return MovedMetadata(*values)
 
+    def rewrite(self, change: Callable[[bytes], bytes]) -> None:
+        """Replace every record by what `change` makes of it, all or none. For a store that nobody else has open."""
+        with self._transaction() as cursor:
+            for table, key in (("snapshot", "position"), ("log", "offset")):
+                rows = cursor.execute(f"SELECT {key}, record FROM {table}").fetchall()  # noqa: S608 - our own names
+                changed = [(change(record), number) for number, record in rows]
+                cursor.executemany(f"UPDATE {table} SET record = ? WHERE {key} = ?", changed)  # noqa: S608
+
     def copy_to(self, path: Path) -> None:
-        """Copy the database to a new file."""
+        """Copy the database to a new file, which only its owner can open."""
+        create_private(path)
         with closing(sqlite3.connect(path)) as target:
             self._connection.backup(target)
 
@@ -290,3 +313,11 @@ class MetadataFile:
         except BaseException:
             self._connection.rollback()
             raise
+
+
+def _writer_of(cursor: sqlite3.Cursor, layout: int) -> str | None:
+    """The first release that wrote a layout, None when nobody has noted it."""
+    if cursor.execute("SELECT 1 FROM sqlite_schema WHERE name = 'written_by'").fetchone() is None:
+        return None
+    row = cursor.execute("SELECT release FROM written_by WHERE layout = ?", (layout,)).fetchone()
+    return None if row is None else str(row[0])

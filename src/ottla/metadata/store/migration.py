@@ -62,7 +62,7 @@ def _read(path: Path) -> MovedMetadata:
     try:
         with closing(MetadataFile(path, "")) as file:
             return file.export()
-    except sqlite3.Error as error:
+    except (sqlite3.Error, OSError) as error:
         raise StoreError(f"{path}: {error}") from error
 
 

@@ -44,7 +44,7 @@ class WriteLock:
         if waited_ms >= TOLD_AFTER_MS and not self._is_told:
             self._is_told = True
             logger.warning(
-                "%s: %s has been writing for %d ms, so nothing can be decided; records are written and read meanwhile",
+                "%s: %s has held the write lock for %d ms: the metadata cannot change, reads and writes go on",
                 self._path,
                 self.holder(),
                 waited_ms,
@@ -54,7 +54,7 @@ class WriteLock:
         """Who waited for it wrote."""
         if self._is_told and self._waits_since_ms is not None:
             waited_ms = self._clock.monotonic_ms() - self._waits_since_ms
-            logger.warning("%s can be written again, after %d ms", self._path, waited_ms)
+            logger.warning("%s is writable again, after %d ms", self._path, waited_ms)
         self._waits_since_ms = None
         self._is_told = False
 

@@ -27,6 +27,7 @@ from kazoo.exceptions import (
     ZookeeperStoppedError,
 )
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.security import ACL, make_digest_acl
 
 from ottla.metadata.store.interface import StoreError
 from ottla.runtime.clock import SystemClock
@@ -96,9 +97,21 @@ class ZooKeeperClient:
     """
 
     def __init__(
-        self, hosts: str, root: str, session_timeout_ms: int, tasks: Tasks, *, timer: Timer | None = None
+        self,
+        hosts: str,
+        root: str,
+        session_timeout_ms: int,
+        tasks: Tasks,
+        *,
+        timer: Timer | None = None,
+        credentials: str | None = None,
     ) -> None:
+        """`credentials` are USER:PASSWORD: nodes that are created are for that user alone."""
         self._root = root
+        self._acls: list[ACL] | None = None
+        if credentials is not None:
+            user, _, password = credentials.partition(":")
+            self._acls = [make_digest_acl(user, password, all=True)]
         self._tasks = tasks
         self._timeout_s = session_timeout_ms / 1000
         self._client = KazooClient(
@@ -108,6 +121,8 @@ class ZooKeeperClient:
             connection_retry=RECONNECT,
             command_retry=RECONNECT,
             logger=kazoo_logger,
+            default_acl=self._acls,
+            auth_data=[("digest", credentials)] if credentials is not None else None,
         )
         self._loop = asyncio.get_running_loop()
         self._connected = asyncio.Event()
@@ -178,6 +193,13 @@ class ZooKeeperClient:
         """Make a node."""
         await self._ask("create_async", self._root + path, data)
 
+    async def is_exposed(self, path: str) -> bool:
+        """Whether a node can be opened by others than the user of the credentials; never without credentials."""
+        if self._acls is None:
+            return False
+        acls, _ = await self._ask("get_acls_async", self._root + path)
+        return any(each not in self._acls for each in acls)
+
     async def ensure_root(self) -> None:
         """Make the node below which all others are."""
         if self._root:
@@ -240,10 +262,10 @@ class ZooKeeperClient:
             return
         self._connected.clear()
         if state == KazooState.LOST:
-            logger.warning("the session in ZooKeeper has ended")
+            logger.warning("the ZooKeeper session has expired")
             self.on_lost()
         else:
-            logger.warning("the connection to ZooKeeper is lost: nothing is decided until there is one again")
+            logger.warning("lost the connection to ZooKeeper: the metadata cannot change until it is restored")
             self._silence = self._timer.schedule(int(self._timeout_s * 1000 * SILENCE), self._on_silence)
 
     def _on_silence(self) -> None:

@@ -7,6 +7,7 @@
     /controller                   ephemeral, of the session that was elected
     /controller_epoch             the newest controller epoch
     /metadata/layout              of what is below /metadata
+    /metadata/written_by          the first release that wrote this layout; it stays as it is in every layout
     /metadata/controller          who won the newest election
     /metadata/end                 the end offset of the log: a write is seen when it moved
     /metadata/log/OFFSET          the records of one append, named by the first one's offset
@@ -41,6 +42,7 @@ BROKER_EPOCH: Final = "/brokers/epoch"
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 LAYOUT: Final = "/metadata/layout"
+WRITTEN_BY: Final = "/metadata/written_by"
 ELECTION: Final = "/metadata/controller"
 END: Final = "/metadata/end"
 LOG: Final = "/metadata/log"

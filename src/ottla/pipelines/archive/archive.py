@@ -36,7 +36,7 @@ class Archive:
 
     @classmethod
     def open(cls, path: str, disk: Disk | None = None) -> "Archive":
-        """An archive that is there. Raises ArchiveError."""
+        """Opens an existing archive. Raises ArchiveError."""
         archive = cls(Path(path).absolute(), disk or OsDisk())
         if not archive.disk.exists(archive.path / HEADER):
             reason = "there is no archive in it" if archive.disk.is_dir(archive.path) else "no such directory"
@@ -46,7 +46,7 @@ class Archive:
 
     @classmethod
     def open_or_create(cls, path: str, cluster_id: str | None, disk: Disk | None = None) -> "Archive":
-        """The archive of a cluster. Raises ArchiveError for a directory of something else or of another cluster."""
+        """Opens or creates the archive of a cluster. Raises ArchiveError if the directory belongs to something else."""
         archive = cls(Path(path).absolute(), disk or OsDisk())
         if archive.disk.exists(archive.path / HEADER):
             found = archive.header().cluster_id
@@ -70,7 +70,7 @@ class Archive:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """For who changes the archive: one at a time. Raises ArchiveError when somebody else is at it."""
+        """Holds the write lock of the archive. Raises ArchiveError if another process holds it."""
         try:
             fd = self.disk.lock(self.path / LOCK)
         except BlockingIOError:
@@ -81,7 +81,7 @@ class Archive:
             self.disk.close(fd)
 
     def header(self) -> ArchiveHeader:
-        """Whose archive it is. Raises ArchiveError for a damaged or newer one."""
+        """The cluster that the archive belongs to. Raises ArchiveError if it is damaged or newer."""
         path = self.path / HEADER
         try:
             return unseal(self.disk.read_bytes(path), ArchiveHeader, newest_format=FORMAT)
@@ -105,7 +105,7 @@ class Archive:
         return [found[name] for name in dict.fromkeys(names)] if names else list(found.values())
 
     def topic(self, name: str) -> ArchivedTopic | None:
-        """A topic, None where it was never archived. Raises ArchiveError where what it says is damaged or missing."""
+        """The topic, or None if it was never archived. Raises ArchiveError if its manifest is damaged or missing."""
         path = self.path / TOPICS / name / TOPIC
         found = self._read(path, ArchivedTopic)
         if found is None and self._has_files(path.parent):
@@ -118,21 +118,21 @@ class Archive:
         return any(self.disk.is_dir(directory / each) and self.disk.list_dir(directory / each) for each in partitions)
 
     def save(self, topic: ArchivedTopic) -> None:
-        """Replace what the archive says of a topic. The files that it names must be there, durably."""
+        """Replaces the manifest of a topic. The files that it names must be durable."""
         directory = self.topic_directory(topic.name)
         self.disk.make_dir(directory)
         self.disk.write_atomic(directory / TOPIC, seal(topic))
 
     def groups(self) -> GroupPositions:
-        """Where consumer groups were."""
+        """The committed offsets of consumer groups."""
         return self._read(self.path / GROUPS, GroupPositions) or GroupPositions()
 
     def save_groups(self, groups: GroupPositions) -> None:
-        """Replace the positions of groups."""
+        """Replaces the committed offsets of groups."""
         self.disk.write_atomic(self.path / GROUPS, seal(groups))
 
     def topic_directory(self, name: str) -> Path:
-        """Where a topic's manifest and files lie. Names of topics are fit for names of directories."""
+        """The directory of a topic's manifest and files. Topic names are valid directory names."""
         return self.path / TOPICS / name
 
     def _read(self, path: Path, kind: type[T]) -> T | None:

@@ -54,12 +54,12 @@ class RangeFile:
 
     @property
     def written_bytes(self) -> int:
-        """How large the file is, without what waits in memory."""
+        """The size of the file, without buffered bytes."""
         size = self._disk.size(self._path)
         return int(size)
 
     def add(self, records: Any) -> None:
-        """Append a record batch of these columns; its offsets follow those before."""
+        """Appends a record batch of these columns; its offsets follow the previous ones."""
         self._waiting.append(records)
         self._waiting_bytes += records.nbytes
         self._waiting_rows += records.num_rows
@@ -68,13 +68,13 @@ class RangeFile:
             self._write()
 
     def add_epochs(self, epochs: tuple[Epoch, ...]) -> None:
-        """Note the leader epochs of what was added."""
+        """Records the leader epochs of the added batches."""
         for each in epochs:
             if not self._epochs or self._epochs[-1].epoch != each.epoch:
                 self._epochs.append(each)
 
     def finish(self, end: int) -> ArchivedRange:
-        """Make it durable, under its name; the range that it holds."""
+        """Makes the file durable under its name, and returns the range that it holds."""
         self._write()
         self._writer.close()
         name = f"{self.start:020d}-{end:020d}.parquet"
@@ -94,7 +94,7 @@ class RangeFile:
         )
 
     def discard(self) -> None:
-        """Remove it."""
+        """Removes the file."""
         self._writer.close()
         self._disk.remove(self._path)
 

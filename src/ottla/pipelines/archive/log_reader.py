@@ -1,13 +1,13 @@
-"""Reads what is committed of a partition, as Arrow record batches, with the offsets that they cover."""
+"""Reads the records of a partition as Arrow record batches, with the offsets that they cover."""
 
 from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
-from ottla.client.fetch import FetchedBatches
-from ottla.client.offsets import IsolationLevel
-from ottla.client.visible_batches import visible_spans, whole_batches
+from ottla.client.consuming.fetch import FetchedBatches
+from ottla.client.consuming.offsets import IsolationLevel
+from ottla.client.consuming.visible_batches import visible_spans, whole_batches
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import decode_arrow
 from ottla.native.errors import DecompressionLimitError
@@ -42,17 +42,22 @@ class Piece(Struct, frozen=True):
     epochs: tuple[Epoch, ...]
 
 
-def read(source: LogSource, place: TopicPartition, start: int, end: int) -> Iterator[Piece]:
-    """The committed records with `start <= offset < end`, piece by piece; the last ends at `end`.
+def read(
+    source: LogSource,
+    place: TopicPartition,
+    start: int,
+    end: int,
+    *,
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+) -> Iterator[Piece]:
+    """The records, committed ones by default, with `start <= offset < end`, piece by piece; the last ends at `end`.
 
     Raises ClientError, OffsetOutOfRangeError where `start` has expired, and ArchiveError for a batch that is damaged or
     too large.
     """
     offset, empty_answers = start, 0
     while offset < end:
-        answer = source.fetch_raw(
-            *place, offset, max_bytes=FETCH_BYTES, max_wait_ms=WAIT_MS, isolation=IsolationLevel.READ_COMMITTED
-        )
+        answer = source.fetch_raw(*place, offset, max_bytes=FETCH_BYTES, max_wait_ms=WAIT_MS, isolation=isolation)
         batches = whole_batches(answer.records)
         if not batches:
             empty_answers += 1

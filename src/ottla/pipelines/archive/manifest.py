@@ -68,7 +68,7 @@ class ArchivedPartition(Struct, frozen=True):
 
     @property
     def end(self) -> int:
-        """The offset that the next run begins with."""
+        """The offset where the next run begins."""
         return self.ranges[-1].end if self.ranges else self.start
 
     @property
@@ -78,16 +78,16 @@ class ArchivedPartition(Struct, frozen=True):
 
     @property
     def rows(self) -> int:
-        """How many records there are."""
+        """The number of records."""
         return sum(each.rows for each in self.ranges)
 
     @property
     def lost(self) -> int:
-        """How many offsets expired before they were archived."""
+        """The number of offsets that expired before they were archived."""
         return sum(each.end - each.start for each in self.ranges if each.is_lost)
 
     def extended(self, ranges: Iterable[ArchivedRange]) -> "ArchivedPartition":
-        """With more ranges at the end; neighbours without a file and of one kind become one."""
+        """A copy with more ranges at the end; adjacent ranges of one kind without a file are merged."""
         found = list(self.ranges)
         for each in ranges:
             assert each.start == (found[-1].end if found else self.start)
@@ -112,7 +112,7 @@ class ArchivedTopic(Struct, frozen=True):
     archived_ms: int = 0
 
     def with_partition(self, partition: ArchivedPartition) -> "ArchivedTopic":
-        """With this in place of what was known of the partition of that number."""
+        """A copy with this partition replaced."""
         others = [each for each in self.partitions if each.partition != partition.partition]
         ordered = sorted([*others, partition], key=lambda each: each.partition)
         return msgspec.structs.replace(self, partitions=tuple(ordered))

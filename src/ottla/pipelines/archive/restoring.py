@@ -1,9 +1,14 @@
 """An archive as the data directory of a broker of its own: equal records at equal offsets.
 
 Nothing in the protocol lets a client choose offsets. So a broker is started once on a directory that is not there yet,
-to create the topics with their settings; it is stopped, the segment files are written, and it is started again, which
-checks them and makes their indexes. Then the positions of the groups are committed, and the directory gets its name:
+to create the topics with their settings; it is stopped, the topics get the ids that they had, the segment files are
+written, and it is started again, which checks them and makes their indexes. Then the positions of the groups are
+committed, every record is read back from the broker and compared with the archive, and the directory gets its name:
 before that nobody takes it for a restored one.
+
+With equal ids and offsets, checkpoints of streams and pipelines fit, and their queries go on. A checkpoint may have
+read records that came after the last run. Then the log ends where the checkpoint is: new records would otherwise get
+offsets that the checkpoint has behind it, and would never be read.
 """
 
 import os
@@ -16,23 +21,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Final, Protocol
+from uuid import UUID
 
 from msgspec import Struct
 
-from ottla.client.admin import CreatedTopic, NewTopic
-from ottla.client.group_offsets import CommittedOffset
-from ottla.client.offsets import IsolationLevel, ListedOffset, OffsetAt
+from ottla.client.admin.admin import CreatedTopic, NewTopic
+from ottla.client.consuming.group_offsets import CommittedOffset
+from ottla.client.consuming.offsets import IsolationLevel, ListedOffset, OffsetAt
+from ottla.metadata.store.interface import StoreError
+from ottla.metadata.topic_ids import replace_topic_ids
 from ottla.model.topic_partition import TopicPartition
 from ottla.pipelines.archive.archive import Archive
-from ottla.pipelines.archive.manifest import ArchivedPartition, ArchivedTopic, ArchiveError
+from ottla.pipelines.archive.comparison import ComparedPartition, archived_records, compare
+from ottla.pipelines.archive.log_reader import LogSource
+from ottla.pipelines.archive.manifest import ArchivedPartition, ArchivedRange, ArchivedTopic, ArchiveError
 from ottla.pipelines.archive.segments import SegmentWriter
 from ottla.pipelines.archive.verification import verify
 
 _READY: Final = re.compile(r"is ready: kafka (\S+:\d+)")
-_ROWS: Final = 65_536
 _SETTINGS: Final = {
-    # Old records must not expire while they are restored.
+    # Old records must not expire, nor be compacted, while they are restored and read back.
     "log.retention.check.interval.ms": "86400000000",
+    "log.cleaner.threads": "0",
     "auto.create.topics.enable": "false",
 }
 _STOP_SECONDS: Final = 600
@@ -53,7 +63,7 @@ _CHECKPOINTS: Final = (
 )
 
 
-class RestoredCluster(Protocol):
+class RestoredCluster(LogSource, Protocol):
     """What restoring asks of a broker: `ottla.client.blocking.BlockingClient` is one."""
 
     def create_topic(self, topic: NewTopic) -> CreatedTopic:
@@ -81,15 +91,38 @@ class Restored(Struct, frozen=True):
     topic: str
     partitions: int
     rows: int
+    beyond: int = 0
+    """How many offsets checkpoints had read after the end of the archive; no record is restored there."""
+
+    compared: tuple[ComparedPartition, ...] | None = None
+    """Every partition, read back from the restored log; None when that was not asked for."""
+
+
+class RestoreDiffersError(ArchiveError):
+    """Records that were read back are not those of the archive. `restored` says which."""
+
+    def __init__(self, message: str, restored: list[Restored]) -> None:
+        super().__init__(message)
+        self.restored = restored
 
 
 def restore(
-    archive: Archive, topics: Sequence[ArchivedTopic], target: Path, run: Run, *, keep: bool = False
+    archive: Archive,
+    topics: Sequence[ArchivedTopic],
+    target: Path,
+    run: Run,
+    *,
+    keep: bool = False,
+    read_back: bool = True,
+    read: Mapping[TopicPartition, int] | None = None,
 ) -> list[Restored]:
     """Make `target`, which must not be there or be empty, the data directory of a broker with these topics.
 
-    With `keep`, they get settings by which nothing expires. Raises ArchiveError for an archive that is damaged, before
-    anything is written, and for records that did not come back; ClientError; OSError.
+    With `keep`, they get settings by which nothing expires. `read` says up to where checkpoints have read: no log ends
+    before that. With `read_back`, every record is read from the restored log and compared with the archive.
+
+    Raises ArchiveError for an archive that is damaged, before anything is written; RestoreDiffersError, and `target` is
+    not made; ClientError; OSError.
     """
     disk = archive.disk
     target = target.absolute()
@@ -101,11 +134,19 @@ def restore(
     damage = [line for each in verify(archive, list(topics)) for line in each.damage]
     if damage:
         raise ArchiveError(f"{archive.path}: damaged, nothing was restored: {damage[0]}")
+    archived, topics = topics, [_reaching(topic, read or {}) for topic in topics]
+    known = {topic.name: _id_of(archive, topic) for topic in topics}
     disk.make_dir(making)
+    ids: dict[UUID, UUID] = {}
     with run(making) as cluster:
         for topic in topics:
             settings = topic.settings | ({"retention.ms": "-1", "retention.bytes": "-1"} if keep else {})
-            cluster.create_topic(NewTopic(topic.name, _count(topic), 1, settings))
+            created = cluster.create_topic(NewTopic(topic.name, _count(topic), 1, settings)).topic_id
+            ids[created] = known[topic.name] or created
+    try:
+        replace_topic_ids(making, ids, disk)
+    except StoreError as error:
+        raise ArchiveError(str(error)) from error
     for name in _CHECKPOINTS:
         disk.remove(making / name)
     for topic in topics:
@@ -114,10 +155,47 @@ def restore(
     with run(making) as cluster:
         _check(cluster, topics)
         _commit_groups(archive, cluster, topics)
+        restored = [
+            Restored(
+                each.name,
+                _count(each),
+                sum(part.rows for part in each.partitions),
+                _ends(each) - _ends(before),
+                _compared(archive, cluster, each) if read_back else None,
+            )
+            for before, each in zip(archived, topics, strict=True)
+        ]
+    _refuse_differences(restored, making)
     if disk.exists(target):
         target.rmdir()
     disk.rename(making, target)
-    return [Restored(each.name, _count(each), sum(part.rows for part in each.partitions)) for each in topics]
+    return restored
+
+
+def _reaching(topic: ArchivedTopic, read: Mapping[TopicPartition, int]) -> ArchivedTopic:
+    """The topic with no partition that ends before it was read to, nor fewer partitions than were read."""
+    for place, position in read.items():
+        if place.topic == topic.name:
+            partition = _partition(topic, place.partition)
+            if position > partition.end:
+                partition = partition.extended([ArchivedRange(partition.end, position, is_lost=True)])
+            topic = topic.with_partition(partition)
+    return topic
+
+
+def _ends(topic: ArchivedTopic) -> int:
+    return sum(each.end for each in topic.partitions)
+
+
+def _id_of(archive: Archive, topic: ArchivedTopic) -> UUID | None:
+    """The id that the topic had; None where its brokers knew none."""
+    try:
+        topic_id = UUID(topic.topic_id)
+    except ValueError:
+        raise ArchiveError(
+            f"{archive.path}: topic {topic.name!r} has the id {topic.topic_id!r}, which is none"
+        ) from None
+    return topic_id if topic_id.int else None
 
 
 @contextmanager
@@ -169,18 +247,14 @@ def _partition(topic: ArchivedTopic, number: int) -> ArchivedPartition:
 
 
 def _write_log(archive: Archive, topic: ArchivedTopic, number: int, directory: Path) -> None:
-    import pyarrow.parquet as pq
-
     disk = archive.disk
     for name in disk.list_dir(directory):
         if name[:20].isdecimal():
             disk.remove(directory / name)
     partition = _partition(topic, number)
     writer = SegmentWriter(directory, partition.start, disk)
-    for each in partition.files:
-        assert each.file is not None
-        for batch in pq.ParquetFile(archive.topic_directory(topic.name) / each.file).iter_batches(_ROWS):
-            writer.append(batch)
+    for batch in archived_records(archive, topic.name, partition):
+        writer.append(batch)
     writer.finish(partition.end)
 
 
@@ -197,6 +271,37 @@ def _check(cluster: RestoredCluster, topics: Sequence[ArchivedTopic]) -> None:
                     raise ArchiveError(
                         f"{place} should {what} at offset {offset}, restored it is {found[place].offset}"
                     )
+
+
+def _compared(archive: Archive, cluster: RestoredCluster, topic: ArchivedTopic) -> tuple[ComparedPartition, ...]:
+    places = [TopicPartition(topic.name, number) for number in range(_count(topic))]
+    starts, ends = (
+        cluster.list_offsets(dict.fromkeys(places, int(at)), isolation=IsolationLevel.READ_UNCOMMITTED)
+        for at in (OffsetAt.EARLIEST, OffsetAt.LATEST)
+    )
+    return tuple(
+        compare(
+            archive,
+            topic.name,
+            _partition(topic, place.partition),
+            cluster,
+            starts[place].offset,
+            ends[place].offset,
+        )
+        for place in places
+    )
+
+
+def _refuse_differences(restored: list[Restored], making: Path) -> None:
+    compared = [partition for topic in restored for partition in topic.compared or ()]
+    differing = [each for each in compared if each.difference is not None]
+    if differing:
+        first = differing[0]
+        raise RestoreDiffersError(
+            f"{first.topic}-{first.partition}: {first.difference}; {len(differing)} of {len(compared)} partitions are "
+            f"not restored as archived; remove {making}, and restore again",
+            restored,
+        )
 
 
 def _commit_groups(archive: Archive, cluster: RestoredCluster, topics: Sequence[ArchivedTopic]) -> None:

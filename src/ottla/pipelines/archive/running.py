@@ -14,10 +14,10 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Struct
 
-from ottla.client.cluster_metadata import ClusterMetadata, TopicMetadata
+from ottla.client.consuming.group_offsets import CommittedOffset
+from ottla.client.consuming.offsets import IsolationLevel, ListedOffset, OffsetAt
 from ottla.client.errors import OffsetOutOfRangeError
-from ottla.client.group_offsets import CommittedOffset
-from ottla.client.offsets import IsolationLevel, ListedOffset, OffsetAt
+from ottla.client.io.cluster_metadata import ClusterMetadata, TopicMetadata
 from ottla.model.topic_partition import TopicPartition
 from ottla.pipelines.archive.archive import Archive
 from ottla.pipelines.archive.file_writer import RangeFile
@@ -49,7 +49,7 @@ class ArchivedCluster(LogSource, Protocol):
         ...
 
     def topic_settings(self, topic: str) -> dict[str, str]:
-        """The settings that a topic has of its own."""
+        """The settings of the topic that differ from the defaults."""
         ...
 
     def list_offsets(
@@ -65,7 +65,7 @@ class ArchivedCluster(LogSource, Protocol):
     def committed_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
-        """What a group has committed."""
+        """The committed offsets of a group."""
         ...
 
 

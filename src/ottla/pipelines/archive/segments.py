@@ -38,7 +38,7 @@ class SegmentWriter:
                 self._write(first, last, batch)
 
     def finish(self, end: int) -> None:
-        """Have the log end at this offset, and make it durable."""
+        """Sets the end offset of the log, and makes it durable."""
         while self.next_offset < end:
             last = min(end - 1, self.next_offset + SEGMENT_OFFSETS - 1)
             self._write(self.next_offset, last, batch_without_records(self.next_offset, last))

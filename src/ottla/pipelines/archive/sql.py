@@ -37,7 +37,7 @@ def query(archive: Archive, topics: Sequence[ArchivedTopic], statement: str) -> 
             f"{_line(error)}; the views are {', '.join(_quoted(each.name) for each in topics)}"
         ) from None
     if answer is None or answer.description is None:
-        raise ArchiveError(f"{statement!r} is no query: it gives no rows")
+        raise ArchiveError(f"{statement!r} is not a query: it gives no rows")
 
     def rows() -> Iterator[tuple[Any, ...]]:
         try:

@@ -2,15 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import Final, Literal
+from typing import Literal
 
 from msgspec import Struct
 
-from ottla.pipelines.audit.report import Offsets, Report, Role, SourceRange, checksum_sum
+from ottla.pipelines.audit.report import ROLES, Offsets, Report, Role, SourceRange, checksum_sum
 
 Kind = Literal["gap", "repeat", "imbalance"]
-
-ROLES: Final[tuple[Role, ...]] = ("in", "out", "dropped", "dead_letters")
 
 
 class Finding(Struct, frozen=True):
@@ -32,6 +30,8 @@ class Total(Struct, frozen=True):
     rows: dict[Role, int]
     """A role that nothing counts is left out."""
     checksums: dict[Role, str]
+    dropped: dict[str, int] = {}
+    """The rows that were dropped for a reason, by it."""
 
 
 class Balance(Struct, frozen=True):
@@ -89,9 +89,9 @@ def _what_differs(first: Report, other: Report) -> Iterator[str]:
     for one, two in zip(first.sources, other.sources, strict=False):
         if (one.start, one.end) != (two.start, two.end):
             yield f"it read {_range(one)}, then {_range(two)}"
-    counts = {(each.step, each.role): each for each in other.points}
+    counts = {(each.step, each.role, each.reason): each for each in other.points}
     for each in first.points:
-        again = counts.get((each.step, each.role))
+        again = counts.get((each.step, each.role, each.reason))
         if again is not None and each.rows != again.rows:
             yield f"{each.step} {each.role} {each.rows} rows, then {again.rows}"
         elif again is not None and each.checksum != again.checksum:
@@ -105,7 +105,8 @@ def _what_differs(first: Report, other: Report) -> Iterator[str]:
 def _imbalances(report: Report) -> Iterator[Finding]:
     rows: dict[str, dict[Role, int]] = {}
     for each in report.points:
-        rows.setdefault(each.step, {})[each.role] = each.rows
+        counted = rows.setdefault(each.step, {})
+        counted[each.role] = counted.get(each.role, 0) + each.rows
     for step in dict.fromkeys(each.step for each in report.points if each.balanced):
         found = rows[step]
         out = sum(found.get(role, 0) for role in ROLES[1:])
@@ -161,14 +162,23 @@ def _changes_of_checkpoint(
 def _totals(once: list[Report]) -> list[Total]:
     rows: dict[tuple[int, str, str], dict[Role, int]] = {}
     checksums: dict[tuple[int, str, str], dict[Role, list[str]]] = {}
+    reasons: dict[tuple[int, str, str], dict[str, int]] = {}
     for report in sorted(once, key=lambda each: each.batch):
         for each in report.points:
             place = (report.window_start_ms, report.sink, each.step)
             counted = rows.setdefault(place, {})
             counted[each.role] = counted.get(each.role, 0) + each.rows
+            if each.reason and each.rows:
+                dropped = reasons.setdefault(place, {})
+                dropped[each.reason] = dropped.get(each.reason, 0) + each.rows
             checksums.setdefault(place, {}).setdefault(each.role, []).append(each.checksum)
     return [
-        Total(*place, counted, {role: checksum_sum(found) for role, found in checksums[place].items()})
+        Total(
+            *place,
+            counted,
+            {role: checksum_sum(found) for role, found in checksums[place].items()},
+            reasons.get(place, {}),
+        )
         for place, counted in sorted(rows.items(), key=lambda each: each[0][:2])
     ]
 

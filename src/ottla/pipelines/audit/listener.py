@@ -2,10 +2,12 @@
 
 import json
 import logging
+import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
+import msgspec
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
     QueryProgressEvent,
@@ -15,7 +17,9 @@ from pyspark.sql.streaming.listener import (
 )
 
 from ottla.client.errors import ClientError
+from ottla.pipelines.audit.late import States, dropped
 from ottla.pipelines.audit.report import Report, report_of
+from ottla.runtime.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +28,9 @@ Publish = Callable[[Report], None]
 
 WAITING_MAX: Final = 1_000
 """Reports that wait for the broker. More are dropped, oldest first, and the audit shows them as missing."""
+LAST_MS: Final = 60_000
+"""How long the last reports of a driver are tried: nobody writes them later."""
+_PAUSE_SECONDS: Final = 0.25
 
 
 class AuditListener(StreamingQueryListener):
@@ -33,38 +40,72 @@ class AuditListener(StreamingQueryListener):
     never stops a query. A driver that is killed may take the reports of its last batches with it.
     """
 
-    def __init__(self, pipeline: str, window_ms: int, publish: Publish) -> None:
+    def __init__(
+        self,
+        pipeline: str,
+        window_ms: int,
+        publish: Publish,
+        states: Mapping[str, States] | None = None,
+        counted: frozenset[str] = frozenset(),
+    ) -> None:
+        """`states` are the steps with state of each sink, `counted` those before which late rows are counted."""
+        self._states = states or {}
+        self._counted = counted
         self._pipeline = pipeline
         self._window_ms = window_ms
         self._publish = publish
         self._waiting: deque[Report] = deque(maxlen=WAITING_MAX)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        """Nothing: only batches are reported."""
+        """Does nothing: only micro-batches are reported."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """A batch is done, or the query waits for rows: time for what waits to be published."""
-        report = report_of(json.loads(event.progress.json), self._pipeline, self._window_ms)
+        """Publishes the report of a completed micro-batch, and reports that failed before."""
+        progress = json.loads(event.progress.json)
+        report = report_of(progress, self._pipeline, self._window_ms)
         if report is not None:
+            operators = progress.get("stateOperators") or ()
+            late = dropped(operators, self._states.get(report.sink, ()), self._counted)
+            report = msgspec.structs.replace(report, points=(*report.points, *late))
             if len(self._waiting) == WAITING_MAX:
-                logger.warning("audit of %s: a report is dropped, as %d wait", self._pipeline, WAITING_MAX)
+                logger.warning(
+                    "audit of %s: dropped a report, because %d are waiting to be written", self._pipeline, WAITING_MAX
+                )
             self._waiting.append(report)
         self.flush()
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Nothing was read: time for what waits."""
+        """Publishes reports that failed before."""
         self.flush()
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """The last chance for what waits."""
+        """Publishes reports that failed before."""
         self.flush()
 
     def flush(self) -> None:
-        """Publish what waits, in order, as far as the broker takes it."""
+        """Publishes the queued reports in order, until the broker refuses one."""
         while self._waiting:
             try:
                 self._publish(self._waiting[0])
             except ClientError as error:
-                logger.warning("audit of %s: %d reports wait: %s", self._pipeline, len(self._waiting), error)
+                logger.warning(
+                    "audit of %s: could not write %d reports yet: %s", self._pipeline, len(self._waiting), error
+                )
                 return
             self._waiting.popleft()
+
+    def finish(self, clock: Clock, pause: Callable[[float], object] | None = None) -> int:
+        """Publishes the queued reports, with retries for `LAST_MS`. Returns the number of lost reports."""
+        pause = threading.Event().wait if pause is None else pause
+        until_ms = clock.monotonic_ms() + LAST_MS
+        self.flush()
+        while self._waiting and clock.monotonic_ms() < until_ms:
+            pause(_PAUSE_SECONDS)
+            self.flush()
+        if self._waiting:
+            first = self._waiting[0]
+            logger.error(
+                "audit of %s: %d reports are lost, the first of batch %d of sink %s: the broker did not take them",
+                *(self._pipeline, len(self._waiting), first.batch, first.sink),
+            )
+        return len(self._waiting)

@@ -1,12 +1,12 @@
 """Counting rows where they pass, as observed metrics of the query: no second pass over the data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
-from ottla.pipelines.audit.report import Point
+from ottla.pipelines.audit.report import Point, Role
 
 _LOW_BITS = 0xFFFFFFFF
 
@@ -19,21 +19,23 @@ def observe(
     where: Column | None = None,
     of: Sequence[str] | None = None,
     also: Sequence[Column] = (),
+    parts: Mapping[Role, Column] | None = None,
 ) -> DataFrame:
     """The same rows, counted and summed at a point; with `where` only those that meet it.
 
     `time` is a column of event time (a timestamp). The sums are over the columns `of`, or over all. `also` are other
-    aggregates, each with a name, that are told with these: a second observation would look at each row once more. Each
+    aggregates, each with a name, that are told with these, and `parts` those rows that are
+    also counted and summed by the way that they go out: a second observation would look at each row once more. Each
     point of a query has one name, so a DataFrame that is observed may be used in two branches of it: Spark then counts
     one of them. A batch that `foreachBatch` evaluates twice is counted twice, unless it is persisted.
     """
     hashes = f.xxhash64(*(_hashable(rows, name) for name in of or rows.columns))
     # The two halves by themselves: a sum of 64-bit hashes overflows, which is an error in ANSI mode.
-    metrics = {
-        "rows": f.count(f.lit(1)) if where is None else f.count_if(where),
-        "low": _sum(hashes.bitwiseAND(f.lit(_LOW_BITS)), where),
-        "high": _sum(f.shiftrightunsigned(hashes, 32), where),
-    }
+    metrics = {}
+    for name, which in {"": where, **{f"{role}:": which for role, which in (parts or {}).items()}}.items():
+        metrics[f"{name}rows"] = f.count(f.lit(1)) if which is None else f.count_if(which)
+        metrics[f"{name}low"] = _sum(hashes.bitwiseAND(f.lit(_LOW_BITS)), which)
+        metrics[f"{name}high"] = _sum(f.shiftrightunsigned(hashes, 32), which)
     if time is not None:
         at = f.unix_millis(f.col(time) if isinstance(time, str) else time)
         chosen = at if where is None else f.when(where, at)

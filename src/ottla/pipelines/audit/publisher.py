@@ -3,10 +3,10 @@
 from types import TracebackType
 from typing import Self
 
-from ottla.client.admin import NewTopic
+from ottla.client.admin.admin import NewTopic
 from ottla.client.blocking import BlockingClient
 from ottla.client.errors import BrokerError, TopicNotFoundError
-from ottla.client.partitioner import partition_for_key
+from ottla.client.producing.partitioner import partition_for_key
 from ottla.model.error_code import ErrorCode
 from ottla.native import build_batch
 from ottla.pipelines.audit.report import Report
@@ -37,7 +37,7 @@ class Publisher:
         self._client.produce_raw(self._topic, partition_for_key(report.key, count), batch)
 
     def close(self) -> None:
-        """End the connections."""
+        """Closes the connections."""
         self._client.close()
 
     def _partition_count(self) -> int:

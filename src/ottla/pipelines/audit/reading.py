@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from ottla.client.consumer import Consumer
+from ottla.client.consuming.consumer import Consumer
 from ottla.pipelines.audit.report import ForeignReportError, Report, decode_report
 from ottla.pipelines.topic_range import edges, read_range
 

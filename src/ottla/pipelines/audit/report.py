@@ -27,7 +27,14 @@ VERSION: Final = 1
 PREFIX: Final = "ottla.audit:"
 """Of the names of observations. What is behind it is not a stranger's: others may observe the same query."""
 
+DROPPED: Final = "dropped:"
+"""Before the reason, in the name of a metric that counts rows which are dropped behind the place."""
+
+BAD: Final = "bad:"
+"""Before what is wrong with rows, in the name of a metric that counts them."""
+
 Role = Literal["in", "out", "dropped", "dead_letters"]
+ROLES: Final[tuple[Role, ...]] = ("in", "out", "dropped", "dead_letters")
 Offsets = dict[str, dict[str, int]]
 """Topic to partition, as text, to offset: as in the progress of a query."""
 
@@ -47,7 +54,7 @@ class Point(Struct, frozen=True):
 
     @classmethod
     def of(cls, name: str) -> "Point | None":
-        """The reverse; None for an observation that is not of the audit."""
+        """The point of an observation's name; None if it is not one of the audit."""
         if not name.startswith(PREFIX):
             return None
         role, balanced, step = name.removeprefix(PREFIX).split(":", 2)
@@ -60,6 +67,8 @@ class Count(Struct, frozen=True, kw_only=True):
     step: str
     role: Role
     balanced: bool = False
+    reason: str = ""
+    """Of rows that are dropped: why."""
     rows: int
     checksum: str
     first_time_ms: int | None = None
@@ -99,7 +108,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
     @property
     def window_start_ms(self) -> int:
-        """The beginning of the window that the batch began in."""
+        """The start of the window that contains the start of the batch."""
         return self.at_ms - self.at_ms % self.window_ms
 
     def encode(self) -> bytes:
@@ -171,10 +180,31 @@ def _counts(observed: Mapping[str, Mapping[str, Any]]) -> Iterable[Count]:
                 role=point.role,
                 balanced=point.balanced,
                 rows=metrics.get("rows") or 0,
-                checksum=f"{((metrics.get('high') or 0) * (1 << 32) + (metrics.get('low') or 0)) % (1 << 64):016x}",
+                checksum=_checksum(metrics, ""),
                 first_time_ms=metrics.get("first_time_ms"),
                 last_time_ms=metrics.get("last_time_ms"),
             )
+            for role in ROLES:
+                if f"{role}:rows" in metrics:
+                    yield Count(
+                        step=point.step,
+                        role=role,
+                        rows=metrics[f"{role}:rows"] or 0,
+                        checksum=_checksum(metrics, f"{role}:"),
+                    )
+            for metric, rows in metrics.items():
+                if metric.startswith(DROPPED) and rows:
+                    reason = metric.removeprefix(DROPPED)
+                    yield Count(step=point.step, role="dropped", reason=reason, rows=rows, checksum=NO_SUM)
+
+
+def _checksum(metrics: Mapping[str, Any], of: str) -> str:
+    high, low = (metrics.get(f"{of}{half}") or 0 for half in ("high", "low"))
+    return f"{(high * (1 << 32) + low) % (1 << 64):016x}"
+
+
+NO_SUM: Final = f"{0:016x}"
+"""Of rows that are only counted."""
 
 
 def _offsets(said: Any) -> Offsets:

@@ -6,18 +6,43 @@
 ```
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
 from ottla.pipelines.compiler import sources
-from ottla.pipelines.compiler.audit_points import AuditPoints
+from ottla.pipelines.compiler.audit_points import NO_AUDIT, AuditPoints
+from ottla.pipelines.compiler.places import Place
 from ottla.pipelines.compiler.python_modules import CallError, StepError
-from ottla.pipelines.compiler.records import letters, record
+from ottla.pipelines.compiler.records import letters
+from ottla.pipelines.compiler.sink_rows import (
+    LETTER,
+    MADE,
+    LettersTo,
+    fitting,
+    judged_for_table,
+    judged_for_topic,
+    of_table,
+    of_topic,
+)
 from ottla.pipelines.compiler.steps import Rows, apply, said_of_spark
-from ottla.pipelines.spec.lineage import owned
-from ottla.pipelines.spec.model import Deduplicate, PipelineSpec, Sink, Source, State, Step, TopicSink, Window
+from ottla.pipelines.compiler.topic_limits import KAFKAS, TopicLimits
+from ottla.pipelines.spec.event_time import shift_ms
+from ottla.pipelines.spec.lineage import furthest_ahead_ms, owned, shift_years, times_of, windows_counting_late_rows
+from ottla.pipelines.spec.model import (
+    Deduplicate,
+    PipelineSpec,
+    Sink,
+    Source,
+    State,
+    Step,
+    TableSink,
+    TopicSink,
+    Window,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +54,9 @@ class Compiled:
     """Of every source and step that is read, the good rows."""
     refused: Mapping[str, DataFrame]
     """Of every source and step that sets rows aside, those rows, with `_reason`."""
+    audit: AuditPoints = NO_AUDIT
 
-    def letters_of(self, sink: Sink) -> DataFrame | None:
+    def letters_of(self, sink: Sink, bytes_max: int | None = None) -> DataFrame | None:
         """The dead letters that this sink writes, as records; None when there can be none."""
         dead_letters = self.spec.dead_letters
         if dead_letters is None:
@@ -40,18 +66,50 @@ class Compiled:
             for name in owned(self.spec, sink.name)
             if name in self.refused
         ]
-        return sources.union(found) if found else None
+        return fitting(sources.union(found), bytes_max) if found else None
 
-    def records_of(self, sink: TopicSink) -> DataFrame:
-        """What a sink of a topic writes: its records and its dead letters, one write."""
+    def _letters_to(self, bytes_max: int | None) -> LettersTo | None:
+        dead_letters = self.spec.dead_letters
+        return None if dead_letters is None else LettersTo(dead_letters.topic, self.spec.name, bytes_max)
+
+    def records_of(
+        self, sink: TopicSink, limits: TopicLimits = KAFKAS, letter_bytes_max: int | None = None
+    ) -> DataFrame:
+        """What a sink of a topic writes: its records and dead letters, one write.
+
+        `limits` are those of the topic: a row beyond them is a dead letter of the sink, or ends the query where there
+        are none. A letter beyond `letter_bytes_max` goes without key and value.
+        """
         from pyspark.errors import AnalysisException
 
+        letters_to = self._letters_to(letter_bytes_max)
         try:
-            records = record(sink, self.rows[sink.input])
+            records = of_topic(sink, self.rows[sink.input], limits, letters_to, self.audit)
         except AnalysisException as error:
             raise StepError(f"{self.spec.at(sink.name)}sink {sink.name}: {said_of_spark(str(error))}") from error
-        refused = self.letters_of(sink)
-        return records if refused is None else records.unionByName(refused)
+        refused = self.letters_of(sink, letter_bytes_max)
+        return records if refused is None else sources.union([records, refused])
+
+    def judged(self, sink: Sink) -> DataFrame:
+        """The rows that come to a sink, with `_reason` for those that a topic or a table does not take which says
+        nothing otherwise: what is known of them without a broker.
+        """
+        rows = self.rows[sink.input]
+        if isinstance(sink, TopicSink):
+            return judged_for_topic(sink, rows, KAFKAS).drop(MADE)
+        return judged_for_table(sink, rows, None)
+
+    def rows_of(self, sink: TableSink, table: StructType | None, letter_bytes_max: int | None = None) -> DataFrame:
+        """What a sink of a table is given: its rows or, with dead letters, structs `_good` and `_letter`, one null.
+
+        `table` is the schema of one that is there: a row that it does not take is a dead letter, or ends the query.
+        """
+        letters_to = self._letters_to(letter_bytes_max)
+        rows = of_table(sink, self.rows[sink.input], table, letters_to, self.audit)
+        refused = self.letters_of(sink, letter_bytes_max)
+        if refused is None:
+            return rows
+        return rows.unionByName(refused.select(f.struct(*refused.columns).alias(LETTER)), allowMissingColumns=True)
 
 
 def compile_pipeline(
@@ -62,18 +120,25 @@ def compile_pipeline(
     audited: frozenset[str] | None = None,
     *,
     letters: bool = True,
+    checkpoint: str | None = None,
+    left_out: Sequence[Place] = (),
 ) -> Compiled:
     """The plan over the records that `read` gives of each source: a stream, a batch, or rows of a test; of a table the
     newest record of each key.
 
     `wanted` limits it to what these names need. With `audited` rows are counted for the audit; it names the sources and
     steps whose dead letters the query writes, which are those that can balance. Without `letters` it writes none.
+    `checkpoint` is that of the query. `left_out` are records that an expression raised for.
     Raises StepError for a step that Spark cannot make sense of, CallError for what its Python raised.
     """
-    rows, refused = Rows(spark, spec.directory, AuditPoints(audited)), dict[str, DataFrame]()
+    ahead_ms = furthest_ahead_ms(spec)
+    counted = frozenset() if checkpoint is None else windows_counting_late_rows(spec)
+    shift = shift_ms(shift_years(spec))
+    rows = Rows(spark, spec.directory, AuditPoints(audited), ahead_ms, checkpoint, shift, counted)
+    refused = dict[str, DataFrame]()
     for source in spec.sources.values():
         if wanted is None or source.name in wanted:
-            good, bad = _source(spec, source, read(source), rows.audit, letters=letters)
+            good, bad = _source(spec, source, read(source), rows.audit, letters=letters, left_out=left_out)
             rows.add(source.name, good)
             if bad is not None:
                 refused[source.name] = bad
@@ -86,7 +151,7 @@ def compile_pipeline(
             rows.add(step.name, rows.audit.leaving(step.name, good))
             if bad is not None:
                 refused[step.name] = rows.audit.refused(step.name, bad)
-    return Compiled(spec, rows.frames, refused)
+    return Compiled(spec, rows.frames, refused, rows.audit)
 
 
 def _is_shuffled(spec: PipelineSpec, step: Step, wanted: frozenset[str] | None) -> bool:
@@ -96,14 +161,29 @@ def _is_shuffled(spec: PipelineSpec, step: Step, wanted: frozenset[str] | None) 
 
 
 def _source(
-    spec: PipelineSpec, source: Source, records: DataFrame, audit: AuditPoints, *, letters: bool
+    spec: PipelineSpec,
+    source: Source,
+    records: DataFrame,
+    audit: AuditPoints,
+    *,
+    letters: bool,
+    left_out: Sequence[Place] = (),
 ) -> tuple[DataFrame, DataFrame | None]:
     """The rows of a source. Of a table those that do not decode are left out; of a stream they are set aside, or, where
     there is no topic of dead letters, end the query: no record is lost in silence.
     """
     if source.table:
         return sources.decode(source, records, letters=False).good, None
-    decoded = sources.decode(source, records, audit, strict=spec.dead_letters is None, letters=letters)
+    decoded = sources.decode(
+        source,
+        records,
+        audit,
+        strict=spec.dead_letters is None,
+        letters=letters,
+        times=times_of(spec, source.name),
+        since_1970=not shift_years(spec),
+        left_out=left_out,
+    )
     good = audit.leaving(source.name, decoded.good)
     if decoded.refused is None:
         return good, None

@@ -7,20 +7,24 @@
 ```
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
 
+from ottla.pipelines.audit.report import DROPPED
 from ottla.pipelines.compiler.audit_points import NO_AUDIT, AuditPoints
 from ottla.pipelines.compiler.origin import ORIGIN
+from ottla.pipelines.compiler.places import Place, marked, raised
+from ottla.pipelines.compiler.times import ahead, as_text, from_text, has_times, wrong_time
 from ottla.pipelines.dead_letters.columns import origin
 from ottla.pipelines.spec.model import PipelineSpec, Source
 from ottla.pipelines.spec.source_options import isolation_of
-from pyspark_ottla.plain_json import PlainJson
+from pyspark_ottla.ddl import struct_of
 
 REASON: Final = "_reason"
 """Why a row is refused; null for a good one."""
@@ -30,7 +34,9 @@ UNDECODED: Final = "a record does not decode"
 """How the message of a query begins that a record ended."""
 _PARSED: Final = "_parsed"
 _CORRUPT: Final = "_corrupt"
-_PLAIN: Final = "data"
+_TEXTS: Final = "_texts"
+AHEAD: Final = "too far ahead of the clock"
+BEFORE: Final = "before 1970: an `sql` step has windows or joins streams by Spark's watermark, which begins there"
 PATIENCE_MS: Final = 20_000
 """Longer than a broker takes to be restarted, so that nothing fails then; and people are told within it."""
 RECORD_SCHEMA: Final = (
@@ -67,15 +73,13 @@ def reading_options(spec: PipelineSpec, source: Source, bootstrap: str) -> dict[
         schema = spec.schema_of(source)
         if schema is not None:
             options["valueSchema"] = schema
-    elif source.format == "json" and source.schema is not None and _is_plain(source, source.schema):
-        options |= {"valueFormat": "plain-json", "valueSchema": source.schema}
+    elif source.is_strict_json and source.schema is not None:
+        # Times without an offset are UTC, as in all that a pipeline file says.
+        options |= {"valueFormat": "json", "valueSchema": source.schema, "valueTimeZone": "UTC"}
+        if source.timestamps is not None:
+            options["valueTimestamps"] = source.timestamps
     paths = {name: spec.path(value) for name, value in source.options.items() if name.lower() == "archive"}
     return {**options, **source.options, **paths}
-
-
-def _is_plain(source: Source, schema: str) -> bool:
-    """Whether the data source may decode values of this schema; it refuses a second one by itself."""
-    return PlainJson.of(schema) is not None and "valueschema" not in map(str.lower, source.options)
 
 
 def streaming_options(spec: PipelineSpec, source: Source, bootstrap: str, group: str | None) -> dict[str, str]:
@@ -132,36 +136,69 @@ def newest_by_key(records: DataFrame) -> DataFrame:
 
 
 def decode(
-    source: Source, records: DataFrame, audit: AuditPoints = NO_AUDIT, *, strict: bool = False, letters: bool = True
+    source: Source,
+    records: DataFrame,
+    audit: AuditPoints = NO_AUDIT,
+    *,
+    strict: bool = False,
+    letters: bool = True,
+    times: frozenset[str] = frozenset(),
+    since_1970: bool = False,
+    left_out: Sequence[Place] = (),
 ) -> Decoded:
     """The records as rows with the columns of the source's format and schema; those of a stream are counted.
 
     Without `letters` nothing becomes a dead letter of what is made of them: they are not carried along whole.
 
+    `times` are columns, in lower case, that steps go by: the source says how far ahead of the clock they may be.
+    `since_1970` says that Spark drops earlier ones.
+
     `strict` ends the query at the first record that does not decode: no record is lost in silence.
+
+    `left_out` are records whose dead letters are written already; they are counted as such.
     """
     with_record = records.withColumn(ORIGIN, origin(records.columns, whole=letters))
     if source.format in ("raw", "text"):
         judged = _text(source, with_record)
-    elif source.format == "json":
-        judged = _json(source, with_record)
+    elif source.format == "json" and not source.is_strict_json:
+        judged = _lenient_json(source, with_record)
     else:
-        reason = f.when(f.col("value").isNull(), "there is no value").otherwise(f.col("error"))
-        judged = _Judged(with_record, reason, _fields(source, with_record, "data"))
+        judged = _Judged(with_record, f.col("error"), _fields(source, with_record, "data"))
+    judged = _with_tombstones(source, judged)
+    if not strict:
+        judged = _within_the_clock(source, judged, times, since_1970=since_1970)
     rows = judged.rows if judged.reason is None else judged.rows.withColumn(REASON, judged.reason)
     if not source.table:
         # Where both ways begin: a query that goes only one of them knows how many there were.
         also = [f.max("timestamp").alias("newest")]
+        skips = source.tombstones == "skip"
         if judged.reason is not None:
             also.append(f.count_if(f.col(REASON).isNotNull()).alias("bad:does not decode"))
-        rows = audit.entering(source.name, rows, refuses=not strict, of=_RECORD_COLUMNS, also=also)
+        if skips:
+            also.append(f.count_if(f.col("value").isNull()).alias(f"{DROPPED}tombstone"))
+        if left_out:
+            rows = marked(rows, left_out)
+            also.append(f.count_if(raised()).alias("bad:an expression fails"))
+        rows = audit.entering(
+            source.name,
+            rows,
+            refuses=not strict,
+            of=_RECORD_COLUMNS,
+            also=also,
+            letters=raised() if left_out else None,
+        )
+        if left_out:
+            rows = rows.where(~raised())
+        if skips:
+            rows = rows.where(f.col("value").isNotNull())
     if judged.reason is None:
-        return Decoded(rows.select(*judged.columns, ORIGIN), None)
+        return Decoded(rows.select(*judged.columns, *_metadata(source), ORIGIN), None)
     good, bad = f.col(REASON).isNull(), f.col(REASON).isNotNull()
     if strict:
         good = f.when(bad, f.raise_error(_undecodable(source)).cast("boolean")).otherwise(f.lit(True))
     refused = rows.where(bad).select(REASON, ORIGIN)
-    return Decoded(rows.where(good).select(*judged.columns, ORIGIN), None if strict else refused)
+    rows = rows.where(good).select(*judged.columns, *_metadata(source), ORIGIN)
+    return Decoded(rows, None if strict else refused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +208,40 @@ class _Judged:
     rows: DataFrame
     reason: Column | None
     columns: list[Column]
+
+
+def _with_tombstones(source: Source, judged: _Judged) -> _Judged:
+    """What becomes of records without a value, which no format decodes."""
+    wanted = source.tombstones or ("row" if source.format in ("raw", "text") else "dead-letter")
+    if judged.reason is None and wanted != "dead-letter":
+        return judged
+    said = f.lit("there is no value" if wanted == "dead-letter" else None).cast("string")
+    decoded = f.lit(None).cast("string") if judged.reason is None else judged.reason
+    return _Judged(judged.rows, f.when(f.col("value").isNull(), said).otherwise(decoded), judged.columns)
+
+
+def _within_the_clock(source: Source, judged: _Judged, times: frozenset[str], *, since_1970: bool) -> _Judged:
+    """Refuses times that are too far ahead, as one of them would make all others late; and those that always are."""
+    there = judged.rows.select(*judged.columns).schema
+    reason = judged.reason
+    for column, kind in zip(judged.columns, there, strict=True):
+        if kind.name.lower() in times and isinstance(kind.dataType, TimestampType | TimestampNTZType):
+            said = f.concat(
+                f.lit(f"{kind.name} is "),
+                column.cast("string"),
+                f.lit(f", {AHEAD}: ahead = {source.ahead_ms // 1000} s"),
+            )
+            late = f.when(ahead(column, source.ahead_ms), said)
+            if since_1970:
+                before = f.concat(f.lit(f"{kind.name} is "), column.cast("string"), f.lit(f", {BEFORE}"))
+                late = late.when(column <= f.lit("1970-01-01 00:00:00").cast(kind.dataType), before)
+            reason = late if reason is None else f.coalesce(reason, late)
+    return _Judged(judged.rows, reason, judged.columns)
+
+
+def _metadata(source: Source) -> list[Column]:
+    """The columns that the source adds of the record itself."""
+    return [f.col(name).alias(column) for column, name in source.metadata.items()]
 
 
 def _text(source: Source, records: DataFrame) -> _Judged:
@@ -183,25 +254,31 @@ def _text(source: Source, records: DataFrame) -> _Judged:
     return _Judged(records, reason, [*named, f.col("key").cast("string"), text.alias("value"), *metadata])
 
 
-def _json(source: Source, records: DataFrame) -> _Judged:
+def _lenient_json(source: Source, records: DataFrame) -> _Judged:
+    """What Spark makes of JSON, with its conversions."""
     assert source.schema is not None
     text = f.col("value").cast("string")
+    schema = struct_of(source.schema)
+    timed = has_times(schema)
+    read_as = as_text(schema).add(_CORRUPT, StringType()) if timed else None
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    value = f.from_json(text, f"{source.schema}, {_CORRUPT} string", options)
-    if _PLAIN in records.columns:
-        # What the data source has decoded. Spark looks at the rest, of which it knows more and takes longer.
-        fields = (f.col(_PLAIN)[name].alias(name) for name in records.select(f"{_PLAIN}.*").columns)
-        corrupt = f.lit(None).cast("string").alias(_CORRUPT)
-        value = f.when(f.col(_PLAIN).isNotNull(), f.struct(*fields, corrupt)).otherwise(value)
+    value = f.from_json(text, read_as or f"{source.schema}, {_CORRUPT} string", options)
+    wrong = f.lit(None).cast("string")
+    if timed:
+        # As a column, as what is computed of it would otherwise read the value once for each field.
+        records = records.withColumn(_TEXTS, value)
+        value = f.col(_TEXTS)
+        wrong = wrong_time(value, schema, source.timestamps)
+        fields = (from_text(value[each.name], each.dataType, source.timestamps).alias(each.name) for each in schema)
+        value = f.when(value.isNotNull(), f.struct(*fields, value[_CORRUPT].alias(_CORRUPT)))
     parsed = records.withColumn(_PARSED, value)
     corrupt = f.col(f"{_PARSED}.{_CORRUPT}").isNotNull()
     reason = (
-        f.when(f.col(_PLAIN).isNotNull() if _PLAIN in records.columns else f.lit(False), None)
-        .when(f.col("value").isNull(), "there is no value")
-        .when(~f.is_valid_utf8(text), "the value is not UTF-8")
+        f.when(~f.is_valid_utf8(text), "the value is not UTF-8")
         .when(f.col(_PARSED).isNull(), "the value is not a JSON object")
         .when(corrupt & f.try_parse_json(text).isNull(), "the value is not JSON")
         .when(corrupt, f.lit(f"a field is of another type than the schema says: {' '.join(source.schema.split())}"))
+        .otherwise(wrong)
     )
     return _Judged(parsed, reason, _fields(source, parsed, _PARSED))
 

@@ -7,21 +7,34 @@ nothing, windows give all their rows at once, and of the rows of a key the first
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import StructField, TimestampNTZType, TimestampType
 from pyspark.sql.window import Window as SqlWindow
 
+from ottla.pipelines.audit.late import LATE
+from ottla.pipelines.audit.report import DROPPED
 from ottla.pipelines.compiler.audit_points import NO_AUDIT, AuditPoints
+from ottla.pipelines.compiler.event_time import event_time, interval, is_sparks
 from ottla.pipelines.compiler.expectations import expect
 from ottla.pipelines.compiler.origin import ORIGIN, with_origin
 from ottla.pipelines.compiler.python_modules import StepError, call, load, ship
-from ottla.pipelines.spec.model import Deduplicate, Expect, Join, Python, Sql, State, Step, Window
+from ottla.pipelines.compiler.shifted_processor import ShiftedProcessor
+from ottla.pipelines.compiler.sources import REASON
+from ottla.pipelines.compiler.times import ahead
+from ottla.pipelines.spec.event_time import ANY_YEAR, shift_ms
+from ottla.pipelines.spec.model import DAY_MS, Deduplicate, Expect, Join, Python, Sql, State, Step, Window
+from pyspark_ottla.batch_watermark import watermark_ms
 
-_WATERMARK = "spark.watermarkDelayMs"
-"""The mark that Spark leaves on a column of event time."""
+NO_TIME = "no time"
+AHEAD = "ahead of the clock"
+BEFORE_1970 = "before 1970"
+"""Why rows are dropped before a step that goes by time."""
+_ALONE = "_alone"
 _SQLSTATE = re.compile(r" SQLSTATE: \w+")
 _OWN_COLUMN = re.compile(rf", (?:`\w+`\.)?`?{ORIGIN}`?(?=[\]),])|(?<=[\[(])(?:`\w+`\.)?`?{ORIGIN}`?, ")
 """In a list of columns."""
@@ -34,10 +47,18 @@ class Rows:
     spark: SparkSession
     directory: Path
     audit: AuditPoints = NO_AUDIT
+    ahead_ms: int = DAY_MS
+    """How far times may be ahead of the clock."""
+    checkpoint: str | None = None
+    """Of the query, where steps find out which rows are late."""
+    shift_ms: int = shift_ms(ANY_YEAR)
+    """How much later the event times are that Spark is given, so that none lies before its first watermark."""
+    counted: frozenset[str] = frozenset()
+    """The steps whose late rows are counted, and dropped, before Spark drops them."""
     frames: dict[str, DataFrame] = field(default_factory=dict)
 
     def add(self, name: str, rows: DataFrame) -> None:
-        """Give later steps these rows under a name."""
+        """Makes these rows available to later steps under a name."""
         self.frames[name] = rows
         rows.createOrReplaceTempView(f"`{name}`")
 
@@ -63,11 +84,15 @@ def _apply(step: Step, rows: Rows, *, shuffled: bool) -> tuple[DataFrame, DataFr
         case Expect():
             return expect(step.name, step.action, inputs[0], rows.audit, parting=shuffled)
         case Deduplicate():
-            return _deduplicate(step.action, inputs[0]), None
+            timed, late = _with_time(step, rows, [inputs[0]], [step.action.time], balances=inputs[0].isStreaming)
+            return _deduplicate(step.action, timed[0], rows.shift_ms), late
         case Window():
-            return _window(step.action, inputs[0]), None
+            timed, late = _with_time(step, rows, inputs, [step.action.time])
+            return _window(step.action, timed[0], rows.shift_ms), late
         case Join():
-            return _join(step.action, dict(zip(step.inputs, inputs, strict=True))), None
+            timed, late = _with_time(step, rows, inputs, [step.action.time, step.action.with_time])
+            sides = dict(zip(step.inputs, timed, strict=True))
+            return _join(step.name, step.action, sides, rows.shift_ms), late
         case Python():
             function = step.action.function or load(step.name, step.action.python, rows.directory)
             ship(rows.directory)
@@ -98,34 +123,119 @@ def _distinct(rows: DataFrame) -> bool:
     return len(set(rows.columns)) == len(rows.columns)
 
 
-def _deduplicate(action: Deduplicate, rows: DataFrame) -> DataFrame:
+def _with_time(
+    step: Step, rows: Rows, inputs: list[DataFrame], columns: list[str | None], *, balances: bool = False
+) -> tuple[list[DataFrame], DataFrame | None]:
+    """The inputs without the rows that have no time to go by, or one that is too far ahead; both are counted. And the
+    rows that are late, where the step sets them aside.
+
+    A time ahead would move the watermark, and all others would be late. Spark drops a null itself, uncounted.
+    """
+    found, aside = [], []
+    for number, (frame, column) in enumerate(zip(inputs, columns, strict=True)):
+        kind = next((each for each in frame.schema if column is not None and each.name.lower() == column.lower()), None)
+        if kind is None or not isinstance(kind.dataType, TimestampType | TimestampNTZType):
+            found.append(frame)
+            continue
+        # The sides of a join are counted apart: an observation has one name in a query.
+        place = step.name if not number else f"{step.name}/{step.inputs[number]}"
+        at = f.col(f"`{kind.name}`")
+        reasons = {NO_TIME: at.isNull(), AHEAD: ahead(at, rows.ahead_ms)}
+        if not rows.shift_ms or is_sparks(frame, kind.name):
+            first = f.lit("1970-01-01 00:00:00").cast(kind.dataType)
+            reasons[BEFORE_1970] = f.coalesce(at <= first, f.lit(False))
+        counts = [f.count_if(which).alias(f"{DROPPED}{reason}") for reason, which in reasons.items()]
+        gone = reduce(Column.__or__, reasons.values())
+        letters = step.letters_late_rows
+        if not frame.isStreaming or not (letters or step.name in rows.counted):
+            counted = rows.audit.entering(place, frame, refuses=False, also=counts, balances=balances)
+            found.append(counted.where(~gone))
+            continue
+        reason = _lateness(step, rows, frame, kind).alias(REASON)
+        late_rows = f.count_if(f.col(REASON).isNotNull() & ~gone)
+        counts.append(late_rows.alias("bad:late" if letters else f"{DROPPED}{LATE}"))
+        judged = frame.select("*", reason)
+        counted = rows.audit.entering(place, judged, refuses=letters, of=frame.columns, also=counts, balances=balances)
+        there = counted.where(~gone)
+        found.append(there.where(f.col(REASON).isNull()).select(*frame.columns))
+        if letters:
+            kept = [ORIGIN] if ORIGIN in frame.columns else frame.columns
+            aside.append(there.where(f.col(REASON).isNotNull()).select(REASON, *kept))
+    late = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), aside) if aside else None
+    return found, late
+
+
+def _lateness(step: Step, rows: Rows, frame: DataFrame, time: StructField) -> Column:
+    """Why a row comes too late for a step, as Spark sees it; null for one that does not."""
+    if rows.checkpoint is None or "://" in rows.checkpoint:
+        raise StepError(f"step {step.name}: late_rows needs `checkpoints` in a directory, and is in {rows.checkpoint}")
+    shift_ms = 0 if is_sparks(frame, time.name) else rows.shift_ms
+    # A scalar: one task finds it out for each micro-batch.
+    watermark = (watermark_ms(rows.spark, rows.checkpoint) - f.lit(shift_ms)) * 1000
+    at = last = f.unix_micros(f.col(f"`{time.name}`").cast("timestamp"))
+    if isinstance(step.action, Window):
+        # The end of the last of its windows.
+        slide_us, every_us = (step.action.slide_ms or step.action.every_ms) * 1000, step.action.every_ms * 1000
+        last = at - f.pmod(at, f.lit(slide_us)) + f.lit(every_us)
+    said = f.concat(
+        f.lit(f"{LATE}: {time.name} is "),
+        f.col(f"`{time.name}`").cast("string"),
+        f.lit(", and the watermark "),
+        f.timestamp_micros(watermark).cast("string"),
+    )
+    return f.when(last <= watermark, said)
+
+
+def _deduplicate(action: Deduplicate, rows: DataFrame, shift_ms: int) -> DataFrame:
+    by, kept = [*action.by], rows.columns
+    if action.nulls == "distinct":
+        # A key with a null is one of its own: another column of the key tells it from all others.
+        record = f.format_string("%s-%d@%d", *(f.col(f"{ORIGIN}.{name}") for name in ("topic", "partition", "offset")))
+        alone = record if ORIGIN in kept else f.uuid()
+        missing = reduce(Column.__or__, (f.col(f"`{name}`").isNull() for name in by))
+        rows, by = rows.withColumn(_ALONE, f.when(missing, alone)), [*by, _ALONE]
     if rows.isStreaming:
-        return watermarked(rows, action.time, action.within_ms).dropDuplicatesWithinWatermark([*action.by])
-    order = SqlWindow.partitionBy(*action.by).orderBy(action.time)
-    return rows.withColumn("_nth", f.row_number().over(order)).where("_nth = 1").drop("_nth")
+        timed = event_time(rows, action.time, action.within_ms, shift_ms)
+        return timed.rows.dropDuplicatesWithinWatermark(by).select(*kept)
+    order = SqlWindow.partitionBy(*by).orderBy(action.time)
+    return rows.withColumn("_nth", f.row_number().over(order)).where("_nth = 1").select(*kept)
 
 
-def _window(action: Window, rows: DataFrame) -> DataFrame:
-    late = watermarked(rows, action.time, action.late_ms)
-    slide = None if action.slide_ms is None else _interval(action.slide_ms)
-    window = f.window(action.time, _interval(action.every_ms), slide)
+def _window(action: Window, rows: DataFrame, shift_ms: int) -> DataFrame:
+    timed = event_time(rows, action.time, action.late_ms, shift_ms)
+    slide_ms = action.every_ms if action.slide_ms is None else action.slide_ms
+    # Windows begin at whole multiples since 1970, of the times as they were.
+    start = interval(timed.shift_ms % slide_ms)
+    window = f.window(timed.column, interval(action.every_ms), interval(slide_ms), start)
     aggregates = [f.expr(expression).alias(name) for name, expression in action.aggregate.items()]
-    counted = late.groupBy(window.alias("_window"), *action.by).agg(*aggregates)
-    edges = [f.col("_window.start").alias("window_start"), f.col("_window.end").alias("window_end")]
+    counted = timed.rows.groupBy(window.alias("_window"), *action.by).agg(*aggregates)
+    # A window behind it goes by the same watermark: one of its own would wait for rows that wait for it.
+    marks = timed.marks
+    edges = [
+        timed.back(f.col(f"_window.{inner}")).alias(name, metadata=marks)
+        for inner, name in (("start", "window_start"), ("end", "window_end"))
+    ]
     return counted.select(*edges, *action.by, *action.aggregate)
 
 
-def _join(action: Join, inputs: Mapping[str, DataFrame]) -> DataFrame:
+def _join(step: str, action: Join, inputs: Mapping[str, DataFrame], shift_ms: int) -> DataFrame:
     (left_name, left), (right_name, right) = inputs.items()
+    columns = (left_name, left.columns), (right_name, right.columns)
     condition = f.expr(action.on)
     if action.within_ms is not None and action.time is not None and action.with_time is not None:
-        left = watermarked(left, action.time, action.late_ms)
-        right = watermarked(right, action.with_time, action.late_ms)
+        # Where a function gave one side a watermark of Spark's, both sides go by the times as they are.
+        if is_sparks(left, action.time) or is_sparks(right, action.with_time):
+            shift_ms = 0
+        this = event_time(left, action.time, action.late_ms, shift_ms)
+        other = event_time(right, action.with_time, action.late_ms, shift_ms)
+        if this.shift_ms != other.shift_ms:
+            raise StepError(f"step {step}: one side has a watermark of its own: leave withWatermark to the steps")
+        left, right = this.rows, other.rows
         within = f.expr(f"interval {action.within_ms} milliseconds")
-        here, there = f.col(f"`{left_name}`.`{action.time}`"), f.col(f"`{right_name}`.`{action.with_time}`")
+        here, there = f.col(f"`{left_name}`.`{this.column}`"), f.col(f"`{right_name}`.`{other.column}`")
         condition = condition & (there >= here - within) & (there <= here + within)
     joined = left.alias(left_name).join(right.alias(right_name), condition, action.how)
-    return joined.select(*_joined_columns((left_name, left.columns), (right_name, right.columns), action.how))
+    return joined.select(*_joined_columns(*columns, action.how))
 
 
 def _joined_columns(left: tuple[str, list[str]], right: tuple[str, list[str]], how: str) -> list[Column]:
@@ -147,31 +257,21 @@ def _state(step: Step, action: State, rows: Rows, frame: DataFrame) -> DataFrame
     ship(rows.directory)
     made = call(step.name, action.python, processor)
     if not isinstance(made, StatefulProcessor):
-        raise StepError(f"step {step.name}: {action.python} is no StatefulProcessor: derive it from Spark's class")
+        raise StepError(f"step {step.name}: {action.python} is not a StatefulProcessor: derive it from Spark's class")
     mode = "None" if action.time is None else "EventTime"
-    timed = frame if action.time is None else watermarked(frame, action.time, action.late_ms)
-    grouped = timed.groupBy(*action.by)
+    (frame,), _ = _with_time(step, rows, [frame], [action.time])
+    if action.time is not None:
+        timed = event_time(frame, action.time, action.late_ms, rows.shift_ms)
+        frame = timed.rows
+        if timed.shift_ms:
+            made = ShiftedProcessor(made, timed.column, timed.shift_ms)
+    grouped = frame.groupBy(*action.by)
     return grouped.transformWithState(
         statefulProcessor=made,
         outputStructType=action.schema,
         outputMode=action.mode.capitalize(),
         timeMode=mode,
     )
-
-
-def watermarked(rows: DataFrame, column: str, delay_ms: int) -> DataFrame:
-    """The rows with a watermark on a column; one that it has already stays: Spark allows one for each column."""
-    if not rows.isStreaming:
-        return rows
-    # Names of columns are the same to Spark in any case of letters, and one that is not there it names itself.
-    found = [each for each in rows.schema if each.name.lower() == column.lower()]
-    if any(_WATERMARK in (each.metadata or {}) for each in found):
-        return rows
-    return rows.withWatermark(column, _interval(delay_ms))
-
-
-def _interval(ms: int) -> str:
-    return f"{ms} milliseconds"
 
 
 def said_of_spark(text: str) -> str:

@@ -17,7 +17,9 @@ RECORD_COLUMNS: Final = ("topic", "key", "value", "headers", "timestamp")
 REASON_CHARS_MAX: Final = 2_000
 """Of the reason: a message that quotes the row would else double the record, and could make it too large to write."""
 
-_HEADERS_TYPE: Final = "array<struct<key: string, value: binary>>"
+HEADERS_TYPE: Final = "array<struct<key: string, value: binary>>"
+"""Of the headers of a record, as Spark's Kafka source gives them."""
+
 _ORIGIN: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
 
@@ -37,7 +39,7 @@ def origin(columns: Iterable[str], *, whole: bool = True) -> Column:
         if name in there and name != "headers"
     ]
     headers = f.col("headers") if "headers" in there - left_out else f.lit(None)
-    return f.struct(*fields, headers.cast(_HEADERS_TYPE).alias("headers"))
+    return f.struct(*fields, headers.cast(HEADERS_TYPE).alias("headers"))
 
 
 def dead_letter(
@@ -63,8 +65,8 @@ def dead_letter(
     def of_origin(name: str) -> Column:
         return no_text if origin is None else origin[name]
 
-    own = f.lit(None).cast(_HEADERS_TYPE) if origin is None else origin["headers"].cast(_HEADERS_TYPE)
-    own = f.coalesce(own, f.array().cast(_HEADERS_TYPE))
+    own = f.lit(None).cast(HEADERS_TYPE) if origin is None else origin["headers"].cast(HEADERS_TYPE)
+    own = f.coalesce(own, f.array().cast(HEADERS_TYPE))
     counts = f.filter(own, lambda header: header["key"] == REPLAYS)
     replays = f.coalesce(f.try_element_at(counts, f.lit(-1))["value"].cast("string").try_cast("int"), f.lit(0))
     timestamp_ms = no_text if origin is None else f.unix_millis(origin["timestamp"])
@@ -93,7 +95,7 @@ def dead_letter(
         f.lit(topic).alias("topic"),
         of_origin("key").cast("binary").alias("key"),
         (of_origin("value") if value is None else value).cast("binary").alias("value"),
-        f.concat(kept, added).cast(_HEADERS_TYPE).alias("headers"),
+        f.concat(kept, added).cast(HEADERS_TYPE).alias("headers"),
         f.lit(None).cast("timestamp").alias("timestamp"),
     ]
 

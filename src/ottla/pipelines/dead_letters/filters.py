@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from ottla.client.consumer_record import ConsumerRecord
+from ottla.client.consuming.consumer_record import ConsumerRecord
 from ottla.pipelines.dead_letters.headers import Letter, is_letter
 
 OffsetRange = tuple[int, int]
@@ -30,7 +30,7 @@ class Filter(Struct, frozen=True):
     """By partition of the topic of letters; with any, other partitions are not meant."""
 
     def takes(self, record: ConsumerRecord, letter: Letter) -> bool:
-        """Whether a record of the topic is a letter that is meant."""
+        """Whether the filter selects a record of the topic."""
         if not is_letter(letter):
             return False
         exact = ((self.pipeline, letter.pipeline), (self.step, letter.step), (self.error_class, letter.error_class))

@@ -15,10 +15,12 @@ order, and these follow, each once, as UTF-8 text (numbers in decimal):
   __ottla.errors.attempt     which attempt at the record this was, from 1
   __ottla.errors.batch       number of the micro-batch
   __ottla.errors.replays     how often the record was sent back to where it came from
+  __ottla.errors.cut         that key, value and own headers are left out, as the topic of letters would not take them
 ```
 
 What is not known is left out. Six of the names are those of Kafka Streams (KIP-1034) with another prefix, so that one
-reader understands both; `letter_of` reads the letters of Kafka Streams and of Kafka Connect (KIP-298) as well.
+reader understands both; `letter_of` reads the letters of Kafka Streams, of Kafka Connect (KIP-298) and of share groups
+(KIP-1191) as well: there the group stands for the pipeline, and the count of deliveries for the attempt.
 
 A record that was sent back carries `replays` alone. It is how a record that is refused again is told from a new one.
 """
@@ -32,6 +34,7 @@ Header = tuple[str, bytes | None]
 
 PREFIX: Final = "__ottla.errors."
 REPLAYS: Final = PREFIX + "replays"
+CUT: Final = PREFIX + "cut"
 
 _NAMES: Final = {
     PREFIX + "topic": "topic",
@@ -45,10 +48,12 @@ _NAMES: Final = {
     PREFIX + "attempt": "attempt",
     PREFIX + "batch": "batch",
     REPLAYS: "replays",
+    CUT: "cut",
 }
 _STREAMS: Final = "__streams.errors."
 _CONNECT: Final = "__connect.errors."
-REFUSAL_PREFIXES: Final = (PREFIX, _STREAMS, _CONNECT)
+_SHARE: Final = "__dlq.errors."
+REFUSAL_PREFIXES: Final = (PREFIX, _STREAMS, _CONNECT, _SHARE)
 """Of all headers that tell of a refusal, by whomever."""
 
 _OTHERS: Final = {
@@ -64,6 +69,12 @@ _OTHERS: Final = {
     _CONNECT + "stage": "step",
     _CONNECT + "exception.class.name": "error_class",
     _CONNECT + "exception.message": "reason",
+    _SHARE + "topic": "topic",
+    _SHARE + "partition": "partition",
+    _SHARE + "offset": "offset",
+    _SHARE + "group": "pipeline",
+    _SHARE + "delivery.count": "attempt",
+    _SHARE + "message": "reason",
 }
 _NUMBERS: Final = frozenset({"partition", "offset", "timestamp_ms", "attempt", "batch", "replays"})
 _NUMBER_DIGITS_MAX: Final = 19
@@ -84,10 +95,12 @@ class Letter(Struct, frozen=True):
     attempt: int | None = None
     batch: int | None = None
     replays: int = 0
+    cut: str | None = None
+    """Why key, value and own headers are left out."""
 
     @property
     def origin(self) -> str | None:
-        """Where the record lay, as `topic-partition@offset`, as far as known."""
+        """The source of the record as `topic-partition@offset`, as far as known."""
         if self.topic is None:
             return None
         place = self.topic if self.partition is None else f"{self.topic}-{self.partition}"
@@ -106,7 +119,7 @@ def headers_of(letter: Letter) -> list[Header]:
 
 
 def letter_of(headers: Iterable[Header]) -> Letter:
-    """What the headers of a record say of its refusal; of a header that stands there twice the last one counts.
+    """What the headers of a record say of its refusal; of a header that appears twice the last one counts.
 
     Ottla's own headers count before those of others: a letter of Connect that a pipeline read and refused says why the
     pipeline did. A number that is none is as if it were not there, so that a strange letter can still be looked at.
@@ -124,7 +137,7 @@ def letter_of(headers: Iterable[Header]) -> Letter:
             elif text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _NUMBER_DIGITS_MAX + 1:
                 # A count below nothing would get past the guard against sending back for ever.
                 found[field] = max(int(text), 0) if field == "replays" else int(text)
-    if own.keys() - {"replays"}:
+    if own.keys() - {"replays", "cut"}:
         return Letter(**own)  # type: ignore[arg-type]
     return Letter(**(others | own))  # type: ignore[arg-type]
 

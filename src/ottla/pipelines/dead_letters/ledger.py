@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
-from ottla.client.consumer_record import ConsumerRecord
+from ottla.client.consuming.consumer_record import ConsumerRecord
 from ottla.client.errors import ClientError
 
 TOPIC: Final = "__ottla-dlq-redriven"
@@ -42,7 +42,7 @@ class Done(Struct):
         return at > 0 and offset < self.ranges[at - 1][1]
 
     def add(self, start: int, end: int) -> None:
-        """The offsets from `start` up to `end` are done, too. Raises LedgerError when it is in too many pieces."""
+        """Marks the offsets from `start` up to `end` as done. Raises LedgerError for too many separate ranges."""
         first = bisect_right(self.ranges, start - 1, key=lambda each: each[1])
         last = bisect_right(self.ranges, end, key=lambda each: each[0])
         touched = self.ranges[first:last]
@@ -61,7 +61,7 @@ class Done(Struct):
         return max(start, self.ranges[at - 1][1]) if at else start
 
     def forget_before(self, start: int) -> None:
-        """Leave out what lies before the beginning of the partition, as nobody will ask for it."""
+        """Drops ranges before the start of the partition."""
         self.ranges = [(max(first, start), end) for first, end in self.ranges if end > start]
 
     def encode(self) -> bytes:
@@ -70,7 +70,7 @@ class Done(Struct):
 
     @classmethod
     def decode(cls, value: bytes) -> "Done":
-        """The reverse. Raises LedgerError."""
+        """Decodes a record value. Raises LedgerError."""
         try:
             found = msgspec.json.decode(value, type=_Value)
         except msgspec.DecodeError as error:

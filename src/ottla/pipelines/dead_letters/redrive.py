@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from ottla.client.consumer_record import ConsumerRecord
+from ottla.client.consuming.consumer_record import ConsumerRecord
 from ottla.model.topic_name import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS, KEPT_TOPICS
 from ottla.pipelines.dead_letters.headers import Header, Letter, sent_back
 
@@ -13,11 +13,11 @@ MAX_REPLAYS: Final = 3
 """How often a record is sent back before it stays: one that is refused each time would go round for ever."""
 
 TIMESTAMP_MS_MAX: Final = 253_402_300_799_999
-"""The end of the year 9999. What says more is no time, and brokers would refuse it with all that goes beside it."""
+"""The end of the year 9999. What says more is not a time, and brokers would refuse it with all that goes beside it."""
 
 _INTERNAL: Final = INTERNAL_TOPICS | KEPT_TOPICS | {CLUSTER_METADATA_TOPIC}
 
-Why = Literal["no origin", "no such topic", "its own topic", "sent back too often", "internal topic"]
+Why = Literal["no origin", "no such topic", "its own topic", "sent back too often", "internal topic", "cut"]
 
 
 class Destination(Struct, frozen=True):
@@ -55,6 +55,8 @@ def decide(
     It goes to the partition it came from, where the records of its key are, unless the topic is another one or has it
     no more; then by its key. `partitions` says how many the topics have that exist.
     """
+    if letter.cut is not None:
+        return Refusal("cut", f"it is without key and value, as {letter.cut}: the record is at {letter.origin}")
     topic = rules.into or letter.topic
     if topic is None:
         return Refusal("no origin", "its headers name no topic that it came from: say where it is to go with --into")

@@ -14,13 +14,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from msgspec import Struct, field
 
-from ottla.client.admin import Admin, NewTopic
-from ottla.client.cluster import Cluster
-from ottla.client.consumer import Consumer
-from ottla.client.consumer_record import ConsumerRecord
-from ottla.client.delivery import Delivery
+from ottla.client.admin.admin import Admin, NewTopic
+from ottla.client.consuming.consumer import Consumer
+from ottla.client.consuming.consumer_record import ConsumerRecord
 from ottla.client.errors import BrokerError, ClientError, TopicNotFoundError
-from ottla.client.producer import Producer
+from ottla.client.io.cluster import Cluster
+from ottla.client.producing.delivery import Delivery
+from ottla.client.producing.producer import Producer
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 from ottla.pipelines.dead_letters.filters import Filter
@@ -29,7 +29,7 @@ from ottla.pipelines.dead_letters.ledger import TOPIC, TOPIC_CONFIGS, Done, key_
 from ottla.pipelines.dead_letters.redrive import Destination, Refusal, Rules, decide
 from ottla.pipelines.topic_range import edges, read_range
 
-CHUNK_RECORDS = 500
+CHUNK_RECORDS = 5_000
 """Letters of a transaction: few enough that one is soon done again, many enough that its commit weighs little."""
 
 Pace = Callable[[int], Awaitable[None]]
@@ -56,11 +56,11 @@ class Tally(Struct):
 
     @property
     def total(self) -> int:
-        """How many are sent."""
+        """The number of sent letters."""
         return sum(self.sent.values())
 
     def refuse(self, record: ConsumerRecord, refusal: Refusal) -> None:
-        """Count a letter that stays."""
+        """Counts a letter that is not sent."""
         message = self._messages.setdefault(refusal.why, f"{record.topic_partition}@{record.offset}: {refusal.message}")
         self.refused[refusal.why, message] += 1
 
@@ -78,7 +78,7 @@ class Letters:
         self.keys: dict[TopicPartition, bytes] = {}
 
     async def open(self) -> None:
-        """Find out what is there and what is done. Raises TopicNotFoundError."""
+        """Reads the topic's offsets and the ledger. Raises TopicNotFoundError."""
         self.starts, self.ends = await edges(self._consumer, self.topic)
         [found] = await Admin(self._cluster).describe_topics([self.topic])
         self.keys = {place: key_of(self.topic, found.topic_id, place.partition) for place in self.starts}
@@ -92,11 +92,11 @@ class Letters:
         return self.done[place].up_to(self.starts[place])
 
     def all(self) -> AsyncIterator[list[ConsumerRecord]]:
-        """All records that are there."""
+        """All records of the topic."""
         return read_range(self._consumer, self.starts, self.ends)
 
     def left(self, records_max: int = CHUNK_RECORDS) -> AsyncIterator[list[ConsumerRecord]]:
-        """The records from the first on that is not done, some of which are done."""
+        """The records from the first pending one on; some of them may be done."""
         starts = {place: min(self.position(place), end) for place, end in self.ends.items()}
         return read_range(self._consumer, starts, self.ends, records_max=records_max)
 

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from ottla.client.consumer_record import ConsumerRecord
+from ottla.client.consuming.consumer_record import ConsumerRecord
 from ottla.pipelines.dead_letters.headers import Letter
 
 REASON_CHARS = 120
@@ -50,11 +50,11 @@ class Summary:
         found.last_ms = at if found.last_ms is None else max(found.last_ms, at)
 
     def skip(self, record: ConsumerRecord) -> None:
-        """Count a record that is no letter."""
+        """Counts a record that is not a dead letter."""
         self.no_letters[record.topic] = self.no_letters.get(record.topic, 0) + 1
 
     def reasons(self) -> list[Reason]:
-        """All of them, by topic, those with most letters first."""
+        """All reasons by topic, the most frequent first."""
         return sorted(
             self._reasons.values(), key=lambda each: (each.topic, -each.letters, each.step or "", each.reason or "")
         )

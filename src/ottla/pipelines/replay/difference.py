@@ -12,6 +12,9 @@ they are compared in memory:
 Of each row only a digest of its value is kept, with the first bytes of it for examples. A key may have many rows: they
 are equal when the same rows are there as often, in any order; or, with `newest`, when the last row of each is the same,
 as for a topic of updates. There a key whose last row has no value is not there: compaction may have removed it already.
+
+A side may be cut: the beginning of its log was deleted. What it lacks may have been in there, so nothing is said of it
+but that it is unknown: a key of the other side alone, and a key of which the other side has more rows.
 """
 
 import hashlib
@@ -55,13 +58,15 @@ class Difference(Struct):
     only_here: int = 0
     only_there: int = 0
     different: int = 0
+    unknown: int = 0
+    """Keys whose missing rows may have been deleted with the beginning of a log."""
     examples: dict[str, list[Example]] = {}
-    """By `only_here`, `only_there` and `different`."""
+    """By `only_here`, `only_there`, `different` and `unknown`."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether both sides have the same."""
-        return not (self.only_here or self.only_there or self.different)
+        """Whether both sides are equal."""
+        return not (self.only_here or self.only_there or self.different or self.unknown)
 
 
 class Comparison:
@@ -71,6 +76,7 @@ class Comparison:
         self._directory = directory
         self._newest = newest
         self._examples_max = examples_max
+        self._cut: set[Side] = set()
         self._files: dict[Side, list[BinaryIO]] = {
             side: [self._path(bucket, side).open("wb") for bucket in range(BUCKETS)] for side in ("here", "there")
         }
@@ -82,7 +88,7 @@ class Comparison:
         self._close()
 
     def add(self, side: Side, rows: Iterable[Row]) -> None:
-        """Rows of a side. Raises OSError when the disk is full."""
+        """Adds rows of one side. Raises OSError if the disk is full."""
         files = self._files[side]
         for key, value in rows:
             digest = hashlib.blake2b(value or b"", digest_size=_DIGEST_BYTES).digest()
@@ -92,10 +98,14 @@ class Comparison:
             files[bucket].write(_HEAD.pack(key_length, -1 if value is None else len(value), len(shown)))
             files[bucket].write((key or b"") + digest + shown)
 
+    def cut(self, side: Side) -> None:
+        """Notes that the start of a side's log is deleted."""
+        self._cut.add(side)
+
     def compare(self) -> Difference:
-        """What the sides have of each other; no more rows can be added."""
+        """Compares both sides. No rows can be added afterwards."""
         self._close()
-        found = Difference(examples={"only_here": [], "only_there": [], "different": []})
+        found = Difference(examples={"only_here": [], "only_there": [], "different": [], "unknown": []})
         for bucket in range(BUCKETS):
             self._compare(bucket, found)
         return found
@@ -108,20 +118,21 @@ class Comparison:
         for key, digests in here.items():
             others = there.pop(key, None)
             if others is None:
-                found.only_here += 1
-                self._example(found, "only_here", Example(key, next(iter(digests)).shown, None))
+                self._count(
+                    found, "unknown" if "there" in self._cut else "only_here", Example(key, _shown(digests), None)
+                )
             elif digests == others:
                 found.equal += 1
             else:
-                found.different += 1
                 mine, theirs = next(iter(digests - others), None), next(iter(others - digests), None)
                 shown = (None if mine is None else mine.shown, None if theirs is None else theirs.shown)
-                self._example(found, "different", Example(key, *shown))
-        found.only_there += len(there)
+                is_cut = (mine is None and "here" in self._cut) or (theirs is None and "there" in self._cut)
+                self._count(found, "unknown" if is_cut else "different", Example(key, *shown))
         for key, digests in there.items():
-            self._example(found, "only_there", Example(key, None, next(iter(digests)).shown))
+            self._count(found, "unknown" if "here" in self._cut else "only_there", Example(key, None, _shown(digests)))
 
-    def _example(self, found: Difference, kind: str, example: Example) -> None:
+    def _count(self, found: Difference, kind: str, example: Example) -> None:
+        setattr(found, kind, getattr(found, kind) + 1)
         if len(found.examples[kind]) < self._examples_max:
             found.examples[kind].append(example)
 
@@ -158,6 +169,10 @@ class _Digest(Struct, frozen=True):
     def shown(self) -> bytes | None:
         """The first bytes; None for null."""
         return None if self.length < 0 else self.head
+
+
+def _shown(digests: "Counter[_Digest]") -> bytes | None:
+    return next(iter(digests)).shown
 
 
 def _rows(path: Path) -> Iterator[tuple[bytes | None, _Digest]]:

@@ -9,8 +9,8 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Struct
 
-from ottla.client.cluster_metadata import TopicMetadata
-from ottla.client.offsets import IsolationLevel, ListedOffset, OffsetAt
+from ottla.client.consuming.offsets import IsolationLevel, ListedOffset, OffsetAt
+from ottla.client.io.cluster_metadata import TopicMetadata
 from ottla.model.topic_partition import TopicPartition
 from ottla.pipelines.replay.replayed import ReplayError, ReplayRange, streams
 from ottla.pipelines.spec.model import PipelineSpec, Source

@@ -6,12 +6,13 @@ values made of columns are JSON with sorted names, so that the order of columns 
 
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.consumer import Consumer
-from ottla.client.consumer_record import ConsumerRecord
+from ottla.client.consuming.consumer import Consumer
+from ottla.client.consuming.consumer_record import ConsumerRecord
+from ottla.client.consuming.offsets import NO_OFFSET
 from ottla.model.topic_partition import TopicPartition
 from ottla.pipelines.replay.difference import Row
 from ottla.pipelines.replay.replayed import ReplayError
@@ -21,6 +22,24 @@ if TYPE_CHECKING:
     from ottla.pipelines.spec.model import TableSink
 
 _BATCH_ROWS = 8_192
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_US = 86_400_000_000
+_CYCLE_DAYS = 146_097
+"""Of 400 years, after which the calendar repeats."""
+_BEFORE_1970_DAYS = 719_162
+"""From the first day of the year 1 on."""
+
+
+async def cut_partitions(consumer: Consumer, topic: str, *, since_ms: int | None = None) -> dict[TopicPartition, int]:
+    """Where partitions begin whose first records were deleted. Those that have a record before `since_ms` are left out:
+    what came since is there. Raises ClientError.
+    """
+    starts, _ = await edges(consumer, topic)
+    cut = {place: start for place, start in starts.items() if start > 0}
+    if since_ms is None or not cut:
+        return cut
+    found = await consumer.list_offsets(dict.fromkeys(cut, since_ms))
+    return {place: start for place, start in cut.items() if found[place].offset in (start, NO_OFFSET)}
 
 
 async def topic_rows(
@@ -48,7 +67,75 @@ def table_rows(sink: "TableSink", path: str, key: Sequence[str]) -> Iterator[lis
     if missing:
         raise ReplayError(f"{path} has no column {missing[0]}: it has {', '.join(dataset.schema.names)}")
     for batch in dataset.to_batches(batch_size=_BATCH_ROWS):
-        yield [_table_row(row, key) for row in batch.to_pylist()]
+        columns = [_values(batch.column(name)) for name in batch.schema.names]
+        rows = (dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True))
+        yield [_table_row(row, key) for row in rows]
+
+
+def _values(column: Any) -> list[Any]:
+    """The values of a column. Times go through numbers, as Python knows none after the year 9999."""
+    if column.type == _numbered(column.type):
+        found: list[Any] = column.to_pylist()
+        return found
+    return [_timed(value, column.type) for value in column.cast(_numbered(column.type)).to_pylist()]
+
+
+def _numbered(kind: Any) -> Any:
+    """A type with numbers in place of dates and times, at any depth."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_timestamp(kind) or types.is_date64(kind) or types.is_duration(kind):
+        return pa.int64()
+    if types.is_date32(kind):
+        return pa.int32()
+    if types.is_struct(kind):
+        return pa.struct(
+            [kind.field(number).with_type(_numbered(kind.field(number).type)) for number in range(len(kind))]
+        )
+    if types.is_map(kind):
+        return pa.map_(_numbered(kind.key_type), kind.item_field.with_type(_numbered(kind.item_type)))
+    if types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_numbered(kind.value_type)))
+    return pa.list_(kind.value_field.with_type(_numbered(kind.value_type))) if types.is_list(kind) else kind
+
+
+def _timed(value: Any, kind: Any) -> Any:
+    """The value with texts in place of those numbers: ISO 8601, in UTC, the year with as many digits as it needs."""
+    import pyarrow as pa
+
+    types = pa.types
+    if value is None:
+        return None
+    if types.is_timestamp(kind):
+        return _time_text(value, kind.unit) + ("" if kind.tz is None else "+00:00")
+    if types.is_date32(kind):
+        return _date_text(value)
+    if types.is_struct(kind):
+        return {field.name: _timed(value[field.name], field.type) for field in kind}
+    if types.is_map(kind):
+        return [(_timed(key, kind.key_type), _timed(item, kind.item_type)) for key, item in value]
+    if types.is_list(kind) or types.is_large_list(kind):
+        return [_timed(each, kind.value_type) for each in value]
+    return value
+
+
+def _time_text(value: int, unit: str) -> str:
+    """Of a number of units since 1970.
+
+    >>> [_time_text(value, "s") for value in (0, 253_402_300_800, -62_135_596_801)]
+    ['1970-01-01T00:00:00', '10000-01-01T00:00:00', '0000-12-31T23:59:59']
+    """
+    value_us = value // 1000 if unit == "ns" else value * {"s": 1_000_000, "ms": 1_000, "us": 1}[unit]
+    days, within_us = divmod(value_us, _DAY_US)
+    return f"{_date_text(days)}T{(_EPOCH + timedelta(microseconds=within_us)).time().isoformat()}"
+
+
+def _date_text(days: int) -> str:
+    """Of a number of days since 1970."""
+    cycles, within = divmod(days + _BEFORE_1970_DAYS, _CYCLE_DAYS)
+    found = date.fromordinal(within + 1)
+    return f"{found.year + 400 * cycles:04d}-{found.month:02d}-{found.day:02d}"
 
 
 def _dataset(sink: "TableSink", path: str) -> Any:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.pipelines.runner.failure import Failure
 from ottla.pipelines.runner.supervisor import Watcher
+from ottla.pipelines.spec.lineage import states_of, windows_counting_late_rows
 from ottla.pipelines.spec.model import PipelineSpec
+from ottla.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +26,7 @@ class Bootstraps(Protocol):
 
     @property
     def bootstrap(self) -> Mapping[str, str]:
-        """By the name of the pipeline."""
+        """The bootstrap brokers by pipeline name."""
         ...
 
 
@@ -32,6 +34,8 @@ def audit_of(spec: PipelineSpec, options: Bootstraps) -> "AbstractContextManager
     """What publishes the reports of a pipeline, in a `with` statement; None where it has no audit."""
     if spec.audit is None:
         return None
+    states = {sink.name: states_of(spec, sink.name) for sink in spec.sinks}
+    counted = windows_counting_late_rows(spec)
     topic, window_ms = spec.audit.topic, spec.audit.window_ms
 
     @contextmanager
@@ -40,11 +44,11 @@ def audit_of(spec: PipelineSpec, options: Bootstraps) -> "AbstractContextManager
         from ottla.pipelines.audit.publisher import Publisher
 
         with Publisher(options.bootstrap[spec.name], topic) as publisher:
-            listener = AuditListener(spec.name, window_ms, publisher)
+            listener = AuditListener(spec.name, window_ms, publisher, states, counted)
             try:
                 yield listener
             finally:
-                listener.flush()
+                listener.finish(SystemClock())
 
     return published()
 
@@ -58,6 +62,14 @@ class Audited:
         self._watcher = watcher
         self._specs = specs
         self._audits = audits
+
+    def starting(self, name: str) -> None:
+        """A query is planned and started."""
+        self._watcher.starting(name)
+
+    def working(self, name: str) -> None:
+        """A micro-batch of a query is under way."""
+        self._watcher.working(name)
 
     def progressed(self, name: str, progress: dict[str, Any]) -> None:
         """A query did a micro-batch."""

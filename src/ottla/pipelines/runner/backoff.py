@@ -25,11 +25,11 @@ class Backoff:
     """In a row: since the last micro-batch that was done."""
 
     def progressed(self) -> None:
-        """A micro-batch was done: what failed before is over."""
+        """Resets the count of failures after a completed micro-batch."""
         self.failures = 0
 
     def failed(self, failure: Failure) -> int | None:
-        """How many ms to wait before the next start; None to give up.
+        """The wait before the next start, in ms; None to give up.
 
         The wait doubles with each failure in a row, up to `LONGEST_MS`, or `UNREACHABLE_LONGEST_MS`; of it a random
         half is taken away, so that queries that failed together do not start together.
@@ -37,7 +37,7 @@ class Backoff:
         self.failures += 1
         if failure.verdict is Verdict.HOPELESS:
             return None
-        if failure.verdict is Verdict.UNKNOWN and self.failures > ATTEMPTS_MAX:
+        if failure.verdict in (Verdict.UNKNOWN, Verdict.ROW) and self.failures > ATTEMPTS_MAX:
             return None
         longest_ms = UNREACHABLE_LONGEST_MS if failure.verdict is Verdict.UNREACHABLE else LONGEST_MS
         wait_ms = min(FIRST_MS << min(self.failures - 1, 16), longest_ms)

@@ -110,12 +110,20 @@ def begin_anew(
 
 
 def transactional_ids(spec: PipelineSpec, sink: Sink) -> list[str]:
-    """Those that a sink writes with: its own, or that of the dead letters of a table."""
-    if isinstance(sink, TopicSink):
-        return [sink.transactional_id] if sink.mode == "exactly-once" else []
-    return [letters_id(spec, sink.name)] if spec.dead_letters is not None else []
+    """Those that a sink writes with: its own, and those of dead letters that are written apart from its rows."""
+    found = [sink.transactional_id] if isinstance(sink, TopicSink) and sink.mode == "exactly-once" else []
+    if spec.dead_letters is None:
+        return found
+    if not isinstance(sink, TopicSink):
+        found.append(letters_id(spec, sink.name))
+    return [*found, raised_id(spec, sink.name)]
 
 
 def letters_id(spec: PipelineSpec, sink: str) -> str:
     """The transactional id with which the dead letters of a table are written."""
     return f"{spec.name}.{sink}.dead-letters"
+
+
+def raised_id(spec: PipelineSpec, sink: str) -> str:
+    """The transactional id with which the dead letters of records are written that an expression raised for."""
+    return f"{spec.name}.{sink}.raised"

@@ -27,6 +27,9 @@ from typing import Any, Final, Self
 
 from msgspec import Struct
 
+from ottla.model.topic_partition import TopicPartition
+from ottla.pipelines.spec.event_time import ANY_YEAR
+from ottla.pipelines.spec.lineage import shift_years
 from ottla.pipelines.spec.model import Deduplicate, Join, PipelineSpec, Sink, State, TopicSink, Window
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
@@ -60,6 +63,17 @@ class Batch(Struct, frozen=True):
     ends: tuple[dict[str, Any], ...]
     done: bool
 
+    @property
+    def places(self) -> dict[TopicPartition, int]:
+        """Where it ends, by partition."""
+        return {
+            TopicPartition(topic, int(partition)): int(offset)
+            for end in self.ends
+            for topic, partitions in end.items()
+            if not topic.startswith("#")
+            for partition, offset in partitions.items()
+        }
+
 
 def directory_of(spec: PipelineSpec, sink: Sink) -> str:
     """Where the checkpoint of a sink lies: a path, or a URL that Spark knows."""
@@ -74,12 +88,20 @@ def owner_of(spec: PipelineSpec, sink: Sink, through: frozenset[str]) -> Owner:
         if source.name in through and not source.table
     }
     state = [
-        f"{step.name}: {_state_of(step.action)}"
+        f"{step.name}: {_state_of(step.action)}{_times_of(spec, step.action)}"
         for step in spec.steps
         if step.name in through and _state_of(step.action) is not None
     ]
     target = f"topic {sink.topic}" if isinstance(sink, TopicSink) else f"{sink.format} {sink.path}"
     return Owner(spec.name, sink.name, target, sources, state)
+
+
+def _times_of(spec: PipelineSpec, action: Any) -> str:
+    """How the state holds event times: shifted ones are not those of a state that has them as they are."""
+    years = 0 if isinstance(action, State) and action.time is None else shift_years(spec)
+    if not years:
+        return ""
+    return ", times of any year" if years == ANY_YEAR else f", times {years} years later"
 
 
 def _state_of(action: Any) -> str | None:

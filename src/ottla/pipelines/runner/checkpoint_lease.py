@@ -202,7 +202,7 @@ class CheckpointLeases:
             with self._lock:
                 self._give_back()
         except ClientError as failure:
-            logger.info("others will wait for the checkpoints of this driver: %s", failure)
+            logger.info("could not release the checkpoints of this driver, so other drivers have to wait: %s", failure)
         finally:
             in_time.cancel()
 

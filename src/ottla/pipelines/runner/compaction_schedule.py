@@ -30,11 +30,11 @@ class CompactionSchedule:
             self._last_ms = last_ms
 
     def is_due(self) -> bool:
-        """Whether so long has passed; or the clock was set back, and nobody knows."""
+        """Whether the interval has passed, or the clock was set back."""
         return not 0 <= self._clock.now_ms() - self._last_ms < self._every_ms
 
     def done(self) -> None:
-        """It was tried just now."""
+        """Notes an attempt at the current time."""
         self._last_ms = self._clock.now_ms()
         if self._file is not None:
             self._disk.write_atomic(self._file, str(self._last_ms).encode())

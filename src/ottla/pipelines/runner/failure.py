@@ -6,6 +6,7 @@ from enum import Enum, auto
 from typing import Final
 
 from ottla.pipelines.compiler.expectations import FAILED
+from ottla.pipelines.compiler.sink_rows import REFUSED
 from ottla.pipelines.compiler.sources import UNDECODED
 
 LINE_CHARS_MAX: Final = 600
@@ -19,6 +20,8 @@ class Verdict(Enum):
     """It will fail again: the file, a row or another driver must change first."""
     UNREACHABLE = auto()
     """The brokers are away, or a schema registry: it is tried until they are back."""
+    ROW = auto()
+    """An expression raised for the values of a row: the record is looked for, and set aside."""
     UNKNOWN = auto()
     """It is tried again a few times."""
 
@@ -33,6 +36,7 @@ class Failure:
 
 _HOPELESS: Final = (
     FAILED,
+    REFUSED,
     UNDECODED,
     "OptionError",
     "DataLossError",
@@ -56,6 +60,7 @@ _HOPELESS: Final = (
     "STREAMING_STATEFUL_OPERATOR_NOT_MATCH",
     "does not exist on the broker",
     "AUTHORIZATION_FAILED",
+    "uthorization failed",
 )
 _AGAIN: Final = (
     "written again when the query is started again",
@@ -81,6 +86,9 @@ _UNREACHABLE: Final = (
     "COORDINATOR_NOT_AVAILABLE",
     "COORDINATOR_LOAD_IN_PROGRESS",
 )
+_OF_VALUES = re.compile(r"SQLSTATE: (?:22\w{3}|23505|39000|P0001)\b")
+"""What the values of a row cause, by the classes of the SQL standard: data exceptions, two equal keys of a map,
+functions of users, `raise_error` and `assert_true`."""
 _RAISED = re.compile(r"^(?:[\w$.]+\.)?(\w*(?:Error|Exception|Exit|Interrupt))(?:: (.*))?$")
 _USER_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.*)")
 _CONDITION = re.compile(r"^(?:[\w$.]+(?:Error|Exception): )?\[([A-Z0-9_.]+)\] (.*)")
@@ -108,7 +116,11 @@ def failure_of(text: str) -> Failure:
     """
     text = _PLAN.sub("", text)
     reason = reason_of(text)
-    if any(sign in text for sign in _UNREACHABLE) and not any(sign in reason for sign in (FAILED, UNDECODED)):
+    is_judged = any(sign in reason for sign in (FAILED, REFUSED, UNDECODED))
+    if _OF_VALUES.search(text) and not is_judged:
+        # Before all others: the message quotes the value, whatever words that has.
+        return Failure(reason, Verdict.ROW)
+    if any(sign in text for sign in _UNREACHABLE) and not is_judged:
         return Failure(reason, Verdict.UNREACHABLE)
     if any(sign in text for sign in _HOPELESS) and not any(sign in text for sign in _AGAIN):
         return Failure(reason, Verdict.HOPELESS)

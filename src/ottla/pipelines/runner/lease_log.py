@@ -13,12 +13,12 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 from msgspec import Struct
 
-from ottla.client.admin import CreatedTopic, NewTopic
+from ottla.client.admin.admin import CreatedTopic, NewTopic
+from ottla.client.consuming.fetch import FetchedBatches
+from ottla.client.consuming.offsets import ListedOffset, OffsetAt
+from ottla.client.consuming.visible_batches import whole_batches
 from ottla.client.errors import BrokerError, ClientError, OffsetOutOfRangeError, TopicNotFoundError
-from ottla.client.fetch import FetchedBatches
-from ottla.client.offsets import ListedOffset, OffsetAt
-from ottla.client.produce import ProducedBatch
-from ottla.client.visible_batches import whole_batches
+from ottla.client.producing.produce import ProducedBatch
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import build_batch, decode_records
@@ -110,7 +110,7 @@ class LogClient(Protocol):
         ...
 
     def close(self) -> None:
-        """End what is under way, from any thread."""
+        """Cancels requests in flight; any thread may call it."""
         ...
 
 
@@ -129,11 +129,11 @@ class LeaseLog:
         return self._client.produce_raw(*PARTITION, build_batch(made)).base_offset + len(made)
 
     def close(self) -> None:
-        """Ask nothing any more, and end what is under way; from any thread."""
+        """Sends no more requests, and cancels those in flight; any thread may call it."""
         self._client.close()
 
     def up_to(self, end: int | None = None) -> list[Entry]:
-        """What was not read yet, up to an offset at least; to the end of the log, where none is given."""
+        """The unread entries, at least up to an offset; by default up to the end of the log."""
         position = self._at()
         end = self._listed(OffsetAt.LATEST) if end is None else end
         found: list[Entry] = []
@@ -147,7 +147,7 @@ class LeaseLog:
         return found
 
     def listen(self, wait_ms: int) -> list[Entry]:
-        """What was not read yet; where there is nothing, what comes within that time."""
+        """The unread entries; if there are none, those that arrive within the timeout."""
         try:
             answer = self._client.fetch_raw(*PARTITION, self._at(), max_bytes=_FETCH_BYTES, max_wait_ms=wait_ms)
         except OffsetOutOfRangeError:

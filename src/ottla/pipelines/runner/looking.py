@@ -4,7 +4,7 @@ import json
 from typing import TYPE_CHECKING
 
 from ottla.client.blocking import BlockingClient
-from ottla.client.offsets import OffsetAt
+from ottla.client.consuming.offsets import OffsetAt
 from ottla.model.topic_partition import TopicPartition
 from ottla.pipelines.spec.model import PipelineSpec, Source
 
@@ -12,14 +12,16 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
+    from ottla.pipelines.compiler.expected_drops import Drop
+
 
 def look(
     spec: PipelineSpec, step: str, spark: "SparkSession", bootstrap: str, *, count: int, records: int, refused: bool
-) -> list[str]:
-    """Up to `count` rows of a source or step as JSON, out of the newest `records` of each partition.
-
-    Or, `refused`, of the rows that it sets aside. Raises StepError, ClientError.
+) -> "tuple[list[str], list[Drop]]":
+    """Up to `count` rows of a source or step as JSON, out of the newest `records` of each partition; or, `refused`, of
+    the rows that it sets aside. And what production drops on the way there. Raises StepError, ClientError.
     """
+    from ottla.pipelines.compiler.expected_drops import expected_drops
     from ottla.pipelines.compiler.plan import compile_pipeline
     from ottla.pipelines.compiler.records import visible
     from ottla.pipelines.compiler.sources import batch, nothing, reading_options, table
@@ -35,7 +37,8 @@ def look(
 
     compiled = compile_pipeline(spec, spark, read, through(spec, step))
     rows = compiled.refused.get(step, nothing(spark)) if refused else visible(compiled.rows[step])
-    return [row["row"] for row in rows.limit(count).select(as_json(rows).alias("row")).collect()]
+    found = [row["row"] for row in rows.limit(count).select(as_json(rows).alias("row")).collect()]
+    return found, expected_drops(compiled)
 
 
 def as_json(rows: "DataFrame") -> "Column":

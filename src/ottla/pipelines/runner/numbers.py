@@ -12,17 +12,17 @@ Where there is an audit its observations say the same, under its names.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
 
-from ottla.pipelines.audit.report import Point
+from ottla.pipelines.audit.late import LATE, dropped
+from ottla.pipelines.audit.report import BAD, DROPPED, Point
+from ottla.pipelines.spec.event_time import watermark_of
+from ottla.pipelines.spec.lineage import shift_years, states_of, windows_counting_late_rows
 from ottla.pipelines.spec.model import Expect, PipelineSpec
-
-_BAD = "bad:"
-_NO_WATERMARK = "1970-01-01T00:00:00.000Z"
 
 
 class StepNumbers(Struct, frozen=True):
@@ -71,7 +71,6 @@ def numbers_of(spec: PipelineSpec, query: str, progress: Mapping[str, Any], now_
     lag = sum(_lag(each) for each in progress.get("sources") or ())
     newest = [observed[f"{name}?"]["newest"] for name in spec.sources if observed.get(f"{name}?", {}).get("newest")]
     operators = progress.get("stateOperators") or ()
-    watermark = (progress.get("eventTime") or {}).get("watermark")
     return BatchNumbers(
         query=query,
         batch=int(progress.get("batchId", -1)),
@@ -80,15 +79,30 @@ def numbers_of(spec: PipelineSpec, query: str, progress: Mapping[str, Any], now_
         steps=steps,
         lag_records=lag,
         lag_seconds=_behind(lag, newest, now_ms),
-        watermark=None if watermark in (None, _NO_WATERMARK) else watermark,
+        watermark=watermark_of((progress.get("eventTime") or {}).get("watermark"), shift_years(spec)),
         state_rows=sum(int(each.get("numRowsTotal", 0)) for each in operators),
         state_bytes=sum(int(each.get("memoryUsedBytes", 0)) for each in operators),
-        late_rows=sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in operators),
-        bad_rows=sum(max(each.rows_in - each.rows_out, 0) for name, each in steps.items() if name in judging),
+        late_rows=_late(spec, query, operators) + sum(_dropped_late(each) for each in observed.values()),
+        bad_rows=sum(
+            max(each.rows_in - each.rows_out, 0) if name in judging else sum(each.bad.values())
+            for name, each in steps.items()
+        ),
         bad_reason=refusals[-1][0] if refusals else None,
         warnings=sum(count for _, count in warnings),
         warning_reason=warnings[-1][0] if warnings else None,
     )
+
+
+def _late(spec: PipelineSpec, query: str, operators: Sequence[Mapping[str, Any]]) -> int:
+    """What Spark's operators dropped, as in the audit."""
+    sink = query.removeprefix(f"{spec.name}.")
+    states = states_of(spec, sink) if any(each.name == sink for each in spec.sinks) else ()
+    counts = dropped(operators, states, windows_counting_late_rows(spec))
+    return sum(each.rows for each in counts if each.reason == LATE)
+
+
+def _dropped_late(metrics: Mapping[str, Any]) -> int:
+    return int(metrics.get(f"{DROPPED}{LATE}") or 0)
 
 
 def _judging(spec: PipelineSpec) -> frozenset[str]:
@@ -139,14 +153,29 @@ def _steps(spec: PipelineSpec, observed: Mapping[str, Mapping[str, Any]]) -> dic
         judged = observed.get(f"{step.name}?")
         if judged is not None:
             bad, rows_in = _bad(judged), _rows(observed, f"{step.name}?")
+            for other in step.inputs[1:]:
+                # The other side of a join is counted apart.
+                side = observed.get(f"{step.name}/{other}?") or {}
+                rows_in += _rows(observed, f"{step.name}/{other}?")
+                bad = {name: count + _bad(side).get(name, 0) for name, count in bad.items()}
         else:
             bad, rows_in = {}, sum(found[each].rows_out for each in step.inputs if each in found)
         found[step.name] = StepNumbers(rows_in, _rows(observed, step.name), bad)
+    for sink in spec.sinks:
+        # What it takes is what its input gives.
+        refused = _bad(observed.get(f"{sink.name}?") or {})
+        if sum(refused.values()):
+            rows = _rows(observed, f"{sink.name}?")
+            found[sink.name] = StepNumbers(rows, rows - sum(refused.values()), refused)
     return found
 
 
 def _bad(metrics: Mapping[str, Any]) -> dict[str, int]:
-    return {name.removeprefix(_BAD): int(count or 0) for name, count in metrics.items() if name.startswith(_BAD)}
+    return {
+        name.removeprefix(BAD).removeprefix(DROPPED): int(count or 0)
+        for name, count in metrics.items()
+        if name.startswith((BAD, DROPPED))
+    }
 
 
 def _rows(observed: Mapping[str, Mapping[str, Any]], name: str) -> int:

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from ottla.client.fetch import FetchedBatches
-from ottla.client.offsets import IsolationLevel, ListedOffset, OffsetAt
+from ottla.client.consuming.fetch import FetchedBatches
+from ottla.client.consuming.offsets import IsolationLevel, ListedOffset, OffsetAt
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import walk_batches
 from ottla.pipelines.runner.beginning import beginning_of
@@ -59,19 +59,9 @@ def positions(directory: Path) -> dict[TopicPartition, int]:
     """
     done = [each for each in batches(directory) if each.done]
     if done:
-        return _places(done[-1])
+        return done[-1].places
     beginning = beginning_of(directory)
     return {} if beginning is None else beginning.places
-
-
-def _places(batch: Batch) -> dict[TopicPartition, int]:
-    return {
-        TopicPartition(topic, int(partition)): int(offset)
-        for end in batch.ends
-        for topic, partitions in end.items()
-        if not topic.startswith("#")
-        for partition, offset in partitions.items()
-    }
 
 
 def behind(
@@ -132,7 +122,7 @@ def plan_move(
             last, forgets = known[0], last.number
         else:
             raise CheckpointError("its first micro-batch was begun and is not done: let it run once before it is moved")
-    places = _places(last)
+    places = last.places
     require_known(places, to)
     moved = {place.topic for place in places} - {place.topic for place in places if place not in to}
     ends = tuple(

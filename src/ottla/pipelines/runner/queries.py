@@ -1,31 +1,30 @@
 """The query of a sink: what it writes, how often, and from which checkpoint."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 
 from ottla.client.blocking import BlockingClient
+from ottla.client.consuming.offsets import OffsetAt
 from ottla.client.errors import TopicNotFoundError
-from ottla.client.offsets import OffsetAt
 from ottla.model.topic_partition import TopicPartition
 from ottla.pipelines.compiler import sources
+from ottla.pipelines.compiler.places import Place
 from ottla.pipelines.compiler.plan import Compiled, compile_pipeline
 from ottla.pipelines.compiler.python_modules import StepError
-from ottla.pipelines.compiler.records import visible
 from ottla.pipelines.compiler.steps import said_of_spark
+from ottla.pipelines.compiler.topic_limits import KAFKAS, TopicLimits
 from ottla.pipelines.runner.beginning import beginning_of_sink
 from ottla.pipelines.runner.checkpoint import directory_of
 from ottla.pipelines.runner.spark_query import SparkQuery
-from ottla.pipelines.runner.table_write import TableWrite, unfenced
+from ottla.pipelines.runner.table_write import TableWrite, schema_of, unfenced
 from ottla.pipelines.runner.topic_write import TIMEOUT_MS, TopicWrite, dealt_out, topic_options
-from ottla.pipelines.spec.lineage import dead_letter_owners, owned, through
+from ottla.pipelines.spec.lineage import owned, through
 from ottla.pipelines.spec.model import PipelineSpec, Sink, Source, TopicSink
 
-GOOD, LETTER = "_good", "_letter"
 SMALL_RECORDS: Final = 100_000
 """Records of a table that one task reads within a second, and a driver of the default size holds with room to spare."""
 
@@ -46,15 +45,22 @@ def query_name(spec: PipelineSpec, sink: Sink) -> str:
     return f"{spec.name}.{sink.name}"
 
 
-def start(running: Running, spec: PipelineSpec, sink: Sink) -> SparkQuery:
-    """Start the query of a sink. Raises StepError, or what Spark says of the plan."""
-    compiled = compile_for(running, spec, sink)
-    frame, write = _written(running, compiled, sink)
+def start(running: Running, spec: PipelineSpec, sink: Sink, left_out: Sequence[Place] = ()) -> SparkQuery:
+    """Start the query of a sink. `left_out` are records that an expression raised for.
+
+    Raises StepError, or what Spark says of the plan.
+    """
+    compiled = compile_for(running, spec, sink, left_out)
+    limits = limits_of(spec, sink, running.bootstrap)
+    options = None
+    if isinstance(sink, TopicSink):
+        options = topic_options(sink, running.bootstrap, min(each.bytes_max for each in limits.values()))
+    frame, write = _written(running, compiled, sink, limits, options)
     writer = frame.writeStream.queryName(query_name(spec, sink)).outputMode(sink.output)
     writer = writer.option("checkpointLocation", directory_of(spec, sink))
     if write is None:
-        assert isinstance(sink, TopicSink)
-        writer = writer.format("ottla").options(**topic_options(sink, running.bootstrap))
+        assert options is not None
+        writer = writer.format("ottla").options(**options)
     else:
         writer = writer.foreachBatch(write)
     if running.until_caught_up:
@@ -74,7 +80,7 @@ def _hint(error: AnalysisException) -> str:
     return ' (rows are counted by a `window` step, or, without a time, for a topic with output = "update")'
 
 
-def compile_for(running: Running, spec: PipelineSpec, sink: Sink) -> Compiled:
+def compile_for(running: Running, spec: PipelineSpec, sink: Sink, left_out: Sequence[Place] = ()) -> Compiled:
     """The plan of what one sink needs. The session keeps its views."""
     spark = running.spark
     needed = through(spec, sink.name)
@@ -89,8 +95,12 @@ def compile_for(running: Running, spec: PipelineSpec, sink: Sink) -> Compiled:
         return sources.stream(spark, options if beginning is None else beginning.options(source, options))
 
     letters_of = None if spec.audit is None else frozenset(owned(spec, sink.name))
-    letters = spec.dead_letters is not None and sink.name in dead_letter_owners(spec).values()
-    return compile_pipeline(spec, spark, read, needed, audited=letters_of, letters=letters)
+    # Any sink may refuse a row.
+    letters = spec.dead_letters is not None
+    checkpoint = directory_of(spec, sink)
+    return compile_pipeline(
+        spec, spark, read, needed, audited=letters_of, letters=letters, checkpoint=checkpoint, left_out=left_out
+    )
 
 
 def is_small(source: Source, bootstrap: str) -> bool:
@@ -108,6 +118,33 @@ def is_small(source: Source, bootstrap: str) -> bool:
     return sum(ends[each].offset - starts[each].offset for each in places) <= SMALL_RECORDS
 
 
+def limits_of(spec: PipelineSpec, sink: Sink, bootstrap: str) -> dict[str, TopicLimits]:
+    """Which records the topics take that a sink writes to, dead letters included; as they say now.
+
+    Raises StepError for a topic of dead letters that does not keep them.
+    """
+    topics = [sink.topic] if isinstance(sink, TopicSink) else []
+    if spec.dead_letters is not None:
+        topics.append(spec.dead_letters.topic)
+    found: dict[str, TopicLimits] = {}
+    if not topics:
+        return found
+    with BlockingClient(bootstrap, client_id="ottla-pipeline", api_timeout_ms=TIMEOUT_MS) as client:
+        for topic in topics:
+            try:
+                found[topic] = TopicLimits.of(client.topic_settings(topic, own=False))
+            except TopicNotFoundError:
+                found[topic] = KAFKAS  # the data sink says which
+    if spec.dead_letters is not None and found[spec.dead_letters.topic].keys_required:
+        raise StepError(
+            f"[dead_letters]: topic {spec.dead_letters.topic} is compacted (cleanup.policy): it refuses a dead letter"
+            " without a key, and keeps only the last one of each key. Set cleanup.policy=delete, or name another topic"
+        )
+    if isinstance(sink, TopicSink) and sink.options.get("kafka.compression.type", "none") != "none":
+        return {topic: each.compressed() for topic, each in found.items()}
+    return found
+
+
 def group_of(spec: PipelineSpec, sink: Sink, source: Source) -> str | None:
     """The consumer group that shows the progress of a sink: that of the source for the first sink that reads it.
 
@@ -120,23 +157,21 @@ def group_of(spec: PipelineSpec, sink: Sink, source: Source) -> str | None:
 
 
 def _written(
-    running: Running, compiled: Compiled, sink: Sink
+    running: Running,
+    compiled: Compiled,
+    sink: Sink,
+    limits: Mapping[str, TopicLimits],
+    options: Mapping[str, str] | None,
 ) -> tuple[DataFrame, Callable[[DataFrame, int], None] | None]:
-    """What a sink is given, and what writes a micro-batch of it, where that is not Spark itself.
-
-    Rows of a table and its dead letters go through one query side by side, a struct each: one of the two is null.
-    """
+    """What a sink is given, and what writes a micro-batch of it, where that is not Spark itself."""
+    spec = compiled.spec
+    letter_bytes_max = None if spec.dead_letters is None else limits[spec.dead_letters.topic].bytes_max
     if isinstance(sink, TopicSink):
-        letters_to = compiled.spec.dead_letters
-        topics = {sink.topic} if letters_to is None else {sink.topic, letters_to.topic}
-        records = dealt_out(sink, compiled.records_of(sink), running.bootstrap, topics)
+        assert options is not None
+        records = compiled.records_of(sink, limits[sink.topic], letter_bytes_max)
+        records = dealt_out(sink, records, running.bootstrap, limits.keys())
         # Spark refuses data sources written in Python in the update mode; a function that it calls may do the same.
-        return records, TopicWrite(sink, running.bootstrap) if sink.output == "update" else None
-    rows, letters = visible(compiled.rows[sink.input]), compiled.letters_of(sink)
-    fence = running.fence(query_name(compiled.spec, sink))
-    write = TableWrite(compiled.spec, sink, running.bootstrap, has_letters=letters is not None, fence=fence)
-    if letters is None:
-        return rows, write
-    good = rows.select(f.struct(*rows.columns).alias(GOOD))
-    aside = letters.select(f.struct(*letters.columns).alias(LETTER))
-    return good.unionByName(aside, allowMissingColumns=True), write
+        return records, TopicWrite(options) if sink.output == "update" else None
+    rows = compiled.rows_of(sink, schema_of(spec, sink), letter_bytes_max)
+    fence = running.fence(query_name(spec, sink))
+    return rows, TableWrite(spec, sink, running.bootstrap, letter_bytes_max=letter_bytes_max, fence=fence)

@@ -60,6 +60,8 @@ def run_pipelines(specs: Sequence[PipelineSpec], options: RunOptions, view: View
                     take_checkpoints(spec, stack)
                 waits = partial(_waits, view)
                 taken = take_in_brokers(specs, options.bootstrap, stack, waits, options.master)
+                for spec in specs:
+                    view.event("starting", spec.name)
                 made = session(specs[0], options.master, options.memory, options.conf or {})
                 return supervise(stack.enter_context(made).spark, specs, options, view, signals, taken)
         except KeyboardInterrupt:
@@ -81,7 +83,8 @@ def supervise(
     """Run them on a session that is there. The checkpoints are taken already. Raises SparkEndedError."""
     from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 
-    from ottla.pipelines.runner.queries import Running, query_name, start
+    from ottla.pipelines.runner.queries import Running, query_name
+    from ottla.pipelines.runner.set_aside import SetAside
     from ottla.pipelines.runner.spark_query import SparkQuery
 
     clock = SystemClock()
@@ -98,7 +101,8 @@ def supervise(
             if taken is not None:
                 running = replace(running, fence=taken.fence)
             for sink in spec.sinks:
-                supervisor.add(query_name(spec, sink), partial(start, running, spec, sink), SparkQuery.progress)
+                query = SetAside(running, spec, sink)
+                supervisor.add(query_name(spec, sink), query.start, SparkQuery.progress, query.mend)
         if taken is not None:
             taken.tell(lambda query, error: supervisor.give_up(query, Failure(str(error), Verdict.HOPELESS)))
         if signals is not None:

@@ -34,6 +34,11 @@ class SparkQuery:
         """Whether its thread runs."""
         return bool(self._execution.queryExecutionThread().isAlive())
 
+    @property
+    def works(self) -> bool:
+        """Whether a micro-batch is under way."""
+        return bool(self._query.status["isTriggerActive"])
+
     def exception(self) -> Exception | None:
         """Why it ended; None when it was stopped, or is through."""
         return self._query.exception()
@@ -43,7 +48,7 @@ class SparkQuery:
         try:
             self._finish()
         except Exception as error:  # what Spark keeps to itself may be another thing in its next release
-            logger.info("a query is ended within its micro-batch: %s", error)
+            logger.info("stopped a query within its micro-batch: %s", error)
             self.stop()
 
     def _finish(self) -> None:
@@ -76,13 +81,18 @@ class SparkQuery:
         self._query.stop()
 
     def progress(self) -> list[dict[str, Any]]:
-        """What it says of its last micro-batches, oldest first; nothing when it says the same as before."""
-        last = self._query.lastProgress
-        # To ask for one is cheap, and most of the time it is the one that is known.
-        if last is None or last.json == self._told:
-            return []
-        self._told = last.json
-        return [json.loads(each.json) for each in self._query.recentProgress]
+        """What it says of its micro-batches since the last call, oldest first, as far as Spark keeps it."""
+        found: list[str] = []
+        kept = self._query._jsq.recentProgress()
+        # From the end: most of the time the last one is known already, and to ask for each takes a call of the JVM.
+        for number in range(len(kept) - 1, -1, -1):
+            said = str(kept[number].json())
+            if said == self._told:
+                break
+            found.append(said)
+        if found:
+            self._told = found[0]
+        return [json.loads(each) for each in reversed(found)]
 
 
 def mark(execution: Any) -> None:

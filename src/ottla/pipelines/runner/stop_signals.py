@@ -32,7 +32,7 @@ class StopSignals:
             signal.signal(number, handler)
 
     def tell(self, stop: Callable[[], None]) -> None:
-        """From now on signals call this. It runs between two steps of whatever the main thread does."""
+        """Sets the function that signals call. It runs between two steps of whatever the main thread does."""
         self._stop = stop
         # PySpark takes SIGINT for itself when it makes a session.
         self._install()

@@ -37,16 +37,21 @@ class Query(Protocol):
         """Whether it runs."""
         ...
 
+    @property
+    def works(self) -> bool:
+        """Whether a micro-batch is under way."""
+        ...
+
     def exception(self) -> Exception | None:
         """Why it ended; None when it was stopped, or is through."""
         ...
 
     def finish(self) -> None:
-        """Have it end when the micro-batch under way is done. Called again and again, until it has ended."""
+        """Ends the query after the current micro-batch. Called repeatedly until it has ended."""
         ...
 
     def stop(self) -> None:
-        """End it now, be it within a micro-batch."""
+        """Ends the query now, even within a micro-batch."""
         ...
 
 
@@ -62,8 +67,16 @@ class State(Enum):
 class Watcher(Protocol):
     """Who is told what becomes of queries, in the thread of the supervisor."""
 
+    def starting(self, name: str) -> None:
+        """A query is planned and started, now or once more."""
+        ...
+
+    def working(self, name: str) -> None:
+        """A micro-batch of a query is in progress; called repeatedly."""
+        ...
+
     def progressed(self, name: str, progress: dict[str, Any]) -> None:
-        """A query did a micro-batch."""
+        """A query completed a micro-batch."""
         ...
 
     def restarts(self, name: str, failure: Failure, wait_ms: int) -> None:
@@ -71,7 +84,7 @@ class Watcher(Protocol):
         ...
 
     def waits(self, name: str, failure: Failure) -> None:
-        """A query cannot reach the brokers, and is started again until it does; told once."""
+        """A query cannot reach the brokers, and is restarted until it does; called once."""
         ...
 
     def returned(self, name: str, away_ms: int) -> None:
@@ -91,7 +104,7 @@ class Watcher(Protocol):
         ...
 
     def stopped(self, name: str, failure: Failure | None) -> None:
-        """A query has ended, as was asked for; or its last micro-batch failed meanwhile."""
+        """A query has stopped on request; `failure` is that of its last micro-batch, if any."""
         ...
 
     def tick(self) -> None:
@@ -107,6 +120,8 @@ class Supervised:
     start: Callable[[], Query]
     progress: Callable[[Any], Sequence[dict[str, Any]]]
     backoff: Backoff
+    mend: Callable[[Failure], Failure | None] | None = None
+    """What is done about a failure that a row caused: None when the query can go on."""
     state: State = State.WAITING
     query: Query | None = None
     due_ms: int = 0
@@ -130,9 +145,18 @@ class Supervisor:
         # Nobody sets it: a signal handler that did might wait for the lock that the thread it interrupts is holding.
         self._pause = threading.Event()
 
-    def add(self, name: str, start: Callable[[], Query], progress: Callable[[Any], Sequence[dict[str, Any]]]) -> None:
-        """One more query; it starts when `run` is called."""
-        self._queries.append(Supervised(name, start, progress, Backoff(self._rng), due_ms=self._clock.monotonic_ms()))
+    def add(
+        self,
+        name: str,
+        start: Callable[[], Query],
+        progress: Callable[[Any], Sequence[dict[str, Any]]],
+        mend: Callable[[Failure], Failure | None] | None = None,
+    ) -> None:
+        """One more query; it starts when `run` is called. `mend` is asked about a failure that a row caused: it returns
+        None when the query may start again at once, else the failure to go by.
+        """
+        due_ms = self._clock.monotonic_ms()
+        self._queries.append(Supervised(name, start, progress, Backoff(self._rng), mend, due_ms=due_ms))
 
     def stop(self) -> None:
         """End all queries after their micro-batches; called again, at once. `run` returns when they have ended."""
@@ -143,7 +167,7 @@ class Supervisor:
         self._given_up.append((name, failure))
 
     def run(self) -> list[tuple[str, Failure]]:
-        """The queries that failed for good, and why."""
+        """Runs the queries. Returns those that failed permanently, with the reasons."""
         try:
             while not self._stops and self.step():
                 self._pause.wait(POLL_SECONDS)
@@ -155,7 +179,7 @@ class Supervisor:
         return [(each.name, each.failure) for each in self._queries if each.failure is not None]
 
     def step(self) -> bool:
-        """Look at each query once. Whether any is left to look at."""
+        """Checks each query once. Returns whether any is still waiting or running."""
         while self._given_up:
             self._end_for_good(*self._given_up.popleft())
         for each in self._queries:
@@ -179,6 +203,7 @@ class Supervisor:
                 self._watcher.gave_up(name, failure)
 
     def _start(self, each: Supervised) -> None:
+        self._watcher.starting(each.name)
         try:
             each.query = each.start()
         except Exception as error:
@@ -191,6 +216,8 @@ class Supervisor:
         active = each.query.isActive
         self._tell(each)
         if active:
+            if each.query.works:
+                self._watcher.working(each.name)
             return
         error = each.query.exception()
         if error is not None:
@@ -220,6 +247,16 @@ class Supervisor:
 
     def _failed(self, each: Supervised, error: Exception) -> None:
         failure = failure_of(f"{type(error).__name__}: {error}")
+        if failure.verdict is Verdict.ROW and each.mend is not None:
+            self._watcher.restarts(each.name, failure, 0)
+            try:
+                rest = each.mend(failure)
+            except Exception as other:
+                rest = failure_of(f"{type(other).__name__}: {other}")
+            if rest is None:
+                each.state, each.due_ms = State.WAITING, self._clock.monotonic_ms()
+                return
+            failure = rest
         wait_ms = each.backoff.failed(failure)
         if wait_ms is None:
             each.state, each.failure = State.FAILED, failure

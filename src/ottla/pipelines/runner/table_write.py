@@ -3,18 +3,23 @@
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
+from ottla.pipelines.compiler.sink_rows import GOOD, LETTER
 from ottla.pipelines.compiler.sources import connection_options
 from ottla.pipelines.runner.beginning import beginning_of_sink, letters_id
 from ottla.pipelines.runner.checkpoint import directory_of
 from ottla.pipelines.runner.compaction_schedule import CompactionSchedule
 from ottla.pipelines.runner.failure import reason_of
-from ottla.pipelines.runner.topic_write import query_of, write_batch
+from ottla.pipelines.runner.topic_write import batch_size, query_of, write_batch
 from ottla.pipelines.spec.model import PipelineSpec, TableSink
 from ottla.runtime.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from ottla.pipelines.tables.table_sink import Written
 
 _HOUR_MS = 3_600_000
 
@@ -28,21 +33,24 @@ def unfenced() -> None:
 class Table(Protocol):
     """A table that takes a micro-batch once."""
 
-    def write(self, rows: DataFrame, batch_id: int) -> Any:
+    def write(self, rows: DataFrame, batch_id: int) -> "Written":
         """Add the rows, unless the micro-batch is in the table."""
         ...
 
     def committed_batch(self) -> int | None:
-        """The newest micro-batch in it."""
+        """The newest micro-batch in the table."""
         ...
 
     def compact(self, target_bytes: int) -> Any:
-        """Make few large files of many small ones."""
+        """Merges small files into larger ones."""
         ...
 
 
 class TableWrite:
-    """What `foreachBatch` calls. A micro-batch that was written, in part or whole, is written again without harm."""
+    """What `foreachBatch` calls. A micro-batch that was written, in part or whole, is written again without harm.
+
+    `letter_bytes_max` is the largest batch that the topic of dead letters takes; None where there is none.
+    """
 
     def __init__(
         self,
@@ -50,7 +58,7 @@ class TableWrite:
         sink: TableSink,
         bootstrap: str,
         *,
-        has_letters: bool,
+        letter_bytes_max: int | None,
         clock: Clock | None = None,
         fence: Callable[[], None] = unfenced,
     ) -> None:
@@ -58,7 +66,7 @@ class TableWrite:
         self._spec = spec
         self._sink = sink
         self._bootstrap = bootstrap
-        self._has_letters = has_letters
+        self._letter_bytes_max = letter_bytes_max
         self._table: Table | None = None
         self._schedule: CompactionSchedule | None = None
         if sink.compact is not None:
@@ -72,19 +80,26 @@ class TableWrite:
         query = query_of(batch)
         if self._table is None:
             self._table = table(self._spec, self._sink, query)
-        if self._has_letters:
-            self._write_both(batch, query, number, self._table)
+        if self._letter_bytes_max is not None:
+            self._write_both(batch, query, number, self._table, self._letter_bytes_max)
         else:
-            self._table.write(batch, number)
+            self._written(self._table, batch, batch, number)
         self._compact(self._table)
 
-    def _write_both(self, batch: DataFrame, query: str, number: int, table: Table) -> None:
+    def _write_both(self, batch: DataFrame, query: str, number: int, table: Table, bytes_max: int) -> None:
         batch = batch.persist()
         try:
-            self._write_letters(batch.where("_letter is not null").select("_letter.*"), query, number)
-            table.write(batch.where("_good is not null").select("_good.*"), number)
+            letters = batch.where(f"{LETTER} is not null").select(f"{LETTER}.*")
+            if not letters.isEmpty():
+                self._write_letters(letters, query, number, bytes_max)
+            self._written(table, batch.where(f"{GOOD} is not null").select(f"{GOOD}.*"), batch, number)
         finally:
             batch.unpersist()
+
+    def _written(self, table: Table, rows: DataFrame, batch: DataFrame, number: int) -> None:
+        if table.write(rows, number).skipped:
+            # Rows are counted where they pass: the audit of a micro-batch that runs again is that of the first run.
+            batch.write.format("noop").mode("overwrite").save()
 
     def _compact(self, table: Table) -> None:
         """On schedule, after a micro-batch: the table has one writer at a time. The micro-batch is in the table, so a
@@ -99,10 +114,19 @@ class TableWrite:
             logger.warning("%s.%s: the table was not compacted: %s", self._spec.name, self._sink.name, line)
         self._schedule.done()
 
-    def _write_letters(self, letters: DataFrame, query: str, number: int) -> None:
-        options = {**connection_options(self._bootstrap), "mode": "exactly-once"}
+    def _write_letters(self, letters: DataFrame, query: str, number: int, bytes_max: int) -> None:
+        options = {**connection_options(self._bootstrap), "mode": "exactly-once", **batch_size({}, bytes_max)}
         options["transactionalId"] = letters_id(self._spec, self._sink.name)
         write_batch(letters.coalesce(1), options, query, number)
+
+
+def schema_of(spec: PipelineSpec, sink: TableSink) -> StructType | None:
+    """That of a table which may require values, when it is there: one of Delta. Raises TableError."""
+    if sink.format != "delta":
+        return None
+    from ottla.pipelines.tables.delta_sink import schema_at
+
+    return schema_at(spec.path(sink.path))
 
 
 def table(spec: PipelineSpec, sink: TableSink, query: str) -> Table:

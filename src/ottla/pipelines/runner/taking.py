@@ -46,7 +46,7 @@ class Taken:
         return lambda: leases.confirm(name)
 
     def tell(self, lost: Lost) -> None:
-        """Whom to tell, in any thread, of a checkpoint that was taken over, now or later."""
+        """Sets the function that is called, in any thread, for each checkpoint that another driver takes over."""
         self._told = lost
         for query, error in [*self._fenced.items()]:
             lost(query, error)

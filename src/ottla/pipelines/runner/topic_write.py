@@ -11,16 +11,26 @@ from ottla.pipelines.spec.model import TopicSink
 QUERY_ID: Final = "sql.streaming.queryId"
 """The local property in which Spark keeps the id of the query whose micro-batch is written."""
 
+BATCH_SIZE: Final = "kafka.batch.size"
+BATCH_BYTES: Final = 1_000_000
+"""Of the data sink, unless it is told otherwise."""
+
 TIMEOUT_MS: Final = 10_000
 """Of a question when a query starts; brokers that are away are the supervisor's, who starts it again."""
 
 
-def topic_options(sink: TopicSink, bootstrap: str) -> dict[str, str]:
-    """The options of the data sink."""
+def topic_options(sink: TopicSink, bootstrap: str, bytes_max: int) -> dict[str, str]:
+    """The options of the data sink; `bytes_max` is the largest batch that all its topics take."""
     options = {**connection_options(bootstrap), "mode": sink.mode}
     if sink.mode == "exactly-once":
         options["transactionalId"] = sink.transactional_id
-    return {**options, **sink.options}
+    return {**options, **sink.options, **batch_size(sink.options, bytes_max)}
+
+
+def batch_size(given: Mapping[str, str], bytes_max: int) -> dict[str, str]:
+    """The option for batches that a topic takes, where those of the size that is asked for may be too large."""
+    asked = given.get(BATCH_SIZE, str(BATCH_BYTES))
+    return {BATCH_SIZE: str(bytes_max)} if asked.isdecimal() and int(asked) > bytes_max else {}
 
 
 def dealt_out(sink: TopicSink, records: DataFrame, bootstrap: str, topics: Collection[str]) -> DataFrame:
@@ -57,8 +67,8 @@ def write_batch(records: DataFrame, options: Mapping[str, str], query: str, numb
 class TopicWrite:
     """What `foreachBatch` calls for a topic."""
 
-    def __init__(self, sink: TopicSink, bootstrap: str) -> None:
-        self._options = topic_options(sink, bootstrap)
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = options
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Write one micro-batch."""

@@ -7,10 +7,12 @@ from pathlib import Path
 from ottla.pipelines.spec.convert import meant
 from ottla.pipelines.spec.ddl import DdlError, columns
 from ottla.pipelines.spec.draft import Draft, place
+from ottla.pipelines.spec.event_time import AHEAD_YEARS_MAX
 from ottla.pipelines.spec.functions import FunctionError, find_function
 from ottla.pipelines.spec.lineage import above
 from ottla.pipelines.spec.mistake import Position
 from ottla.pipelines.spec.model import (
+    DAY_MS,
     Deduplicate,
     Expect,
     Join,
@@ -18,19 +20,21 @@ from ottla.pipelines.spec.model import (
     Python,
     Source,
     State,
+    Step,
     TableSink,
     TopicSink,
     Window,
 )
 from ottla.pipelines.spec.quantity import parse_moment
-from ottla.pipelines.spec.source_options import wrong_read_option, wrong_write_option
+from ottla.pipelines.spec.source_options import wrong_json_schema, wrong_read_option, wrong_write_option
 
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _BOOTSTRAP = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:,\[\]]+):\d{1,5}(\s*,\s*(\[[0-9A-Fa-f:.]+\]|[^\s:,\[\]]+):\d{1,5})*")
 _PORT_MAX = 65_535
 _TOPIC_HINT = "letters, digits, dot, dash and underscore, at most 249"
+_COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _STARTS = ("earliest", "latest", "group")
-_OWN_COLUMNS = ("_record", "_reason", "_error", "_verdict", "_parsed", "_corrupt")
+_OWN_COLUMNS = ("_record", "_reason", "_error", "_verdict", "_parsed", "_corrupt", "_texts", "_alone", "_event_time")
 
 
 def check(draft: Draft, whole: PipelineSpec | None, directory: Path) -> None:
@@ -67,6 +71,28 @@ def _check_source(draft: Draft, source: Source) -> None:
             draft.error(draft.place(name, "options", option), f"options of {what}: {wrong}")
 
 
+def _check_record(draft: Draft, source: Source, names: tuple[str, ...]) -> None:
+    """What a source does with records whatever their values are."""
+    name, what = source.name, f"source {source.name}"
+    if source.timestamps is not None and source.format != "json":
+        at = draft.place(name, "timestamps")
+        message = f"{what} says what numbers count, and its format {source.format} has times of its own"
+        draft.error(at, message, 'leave timestamps out, or format = "json"')
+    if source.tombstones is not None and source.table:
+        at = draft.place(name, "tombstones")
+        draft.error(at, f"{what} is a table, in which a tombstone removes its key", "leave tombstones out")
+    taken = {each.lower() for each in (*names, source.key or ("key" if source.table else ""))}
+    if source.format in ("raw", "text"):
+        taken |= {"key", "value", "topic", "partition", "offset", "timestamp", "timestamptype"}
+    for column in source.metadata:
+        at = draft.place(name, "metadata")
+        if column.lower() in taken or column in _OWN_COLUMNS:
+            draft.error(at, f"the column {column} of {what} is there already", "choose another name in metadata")
+        elif not _COLUMN.fullmatch(column):
+            draft.error(at, f"{column!r} of {what} cannot name a column", "use letters, digits and underscores")
+        taken.add(column.lower())
+
+
 def _check_topic(draft: Draft, topic: str, at: Position) -> None:
     if not _TOPIC.fullmatch(topic):
         draft.error(at, f"{topic!r} cannot name a topic", _TOPIC_HINT)
@@ -89,20 +115,28 @@ def _check_start(draft: Draft, source: Source) -> None:
 
 def _check_schema(draft: Draft, source: Source) -> None:
     what, at = f"source {source.name}", draft.place(source.name, "schema")
+    if source.json is not None and source.format != "json":
+        where = draft.place(source.name, "json")
+        draft.error(where, f"{what} says how JSON is read, and has format {source.format}", 'format = "json"')
+    names: tuple[str, ...] = ()
     if source.format in ("raw", "text") and source.schema is not None:
-        draft.error(at, f"{what} has a schema, for which its format {source.format} has no use", 'format = "json"')
+        draft.error(at, f"{what} has a schema, which format {source.format} does not use", 'format = "json"')
     elif source.format == "json" and source.schema is None:
         draft.error(at, f"{what} has format json and no schema", 'schema = "flight string, delay_min int"')
     elif source.format in ("avro", "protobuf"):
         _check_value_schema(draft, source, at)
     elif source.format == "json" and source.schema is not None:
         names = _check_ddl(draft, source.schema, f"schema of {what}", at)
+        refused = wrong_json_schema(source.schema) if names and source.is_strict_json else ""
+        if refused:
+            draft.error(at, f"schema of {what}: {refused}", 'json = { mode = "lenient" } reads it as Spark does')
         for name in names:
             if name in _OWN_COLUMNS:
                 draft.error(at, f"the column {name} of {what} is one that pipelines add themselves", "leave it out")
         if source.key is not None and source.key.lower() in map(str.lower, names):
             at = draft.place(source.name, "key")
             draft.error(at, f"the column {source.key} of {what} is in its schema, too", "the key is another column")
+    _check_record(draft, source, names)
 
 
 def _check_value_schema(draft: Draft, source: Source, at: Position) -> None:
@@ -151,6 +185,37 @@ def _check_streams(draft: Draft) -> None:
     for step in draft.steps:
         if isinstance(step.action, Join):
             _check_join(draft, step.name, step.input, step.action, tables)
+        if step.letters_late_rows:
+            _check_late_rows(draft, step)
+        if isinstance(step.action, State) and step.action.time is not None:
+            _check_ahead(draft, step)
+
+
+def _check_ahead(draft: Draft, step: Step) -> None:
+    """A processor is given shifted times, and those of Python end in the year 9999."""
+    most = AHEAD_YEARS_MAX * 365 * DAY_MS
+    for source in draft.sources.values():
+        if not source.table and source.ahead_ms > most:
+            message = f"ahead of source {source.name} is over {AHEAD_YEARS_MAX} years, and step {step.name} has a time"
+            draft.error(draft.place(source.name, "ahead"), message, f'at most "{AHEAD_YEARS_MAX * 365} days"')
+
+
+def _check_late_rows(draft: Draft, step: Step) -> None:
+    """A join of streams gives rows behind the watermark by itself: those without a match, once none can come."""
+    known: dict[str, tuple[str, ...]] = {
+        **dict.fromkeys(draft.source_names, ()),
+        **{each.name: each.inputs for each in draft.steps},
+    }
+    behind = above(known, step.name)
+    for each in draft.steps:
+        if each.name in behind and isinstance(each.action, Join) and each.action.within_ms is not None:
+            message = (
+                f"step {step.name} cannot set late rows aside: behind the join {each.name} rows are late by themselves"
+            )
+            draft.error(draft.place(step.name), message, f'say late_rows = "dead-letter" in {each.name}')
+    if isinstance(step.action, Join) and step.action.within_ms is None:
+        message = f"late_rows in step {step.name} has no effect: {step.action.other} is a table"
+        draft.error(draft.place(step.name, "join", "late_rows"), message, "leave it out")
 
 
 def _check_join(draft: Draft, name: str, input_name: str, join: Join, tables: frozenset[str]) -> None:
@@ -162,10 +227,12 @@ def _check_join(draft: Draft, name: str, input_name: str, join: Join, tables: fr
     elif join.other in tables:
         for key, value in (("within", join.within_ms), ("time", join.time), ("with_time", join.with_time)):
             if value is not None:
-                message = f"{key} in step {name} has no use: {join.other} is a table"
+                message = f"{key} in step {name} has no effect: {join.other} is a table"
                 draft.error(draft.place(name, "join", key), message, "leave it out")
         if join.how in ("right", "full"):
-            message = f"step {name}: a {join.how} join with a table would never know that a row has no match"
+            message = (
+                f"step {name}: a {join.how} join with a table is not possible: no row is ever known to have no match"
+            )
             draft.error(draft.place(name, "join", "how"), message, "inner or left")
     else:
         wanted = {"within": join.within_ms, "time": join.time, "with_time": join.with_time}
@@ -188,13 +255,15 @@ def _check_steps(draft: Draft, directory: Path) -> None:
                 if action.slide_ms is not None and action.slide_ms > action.every_ms:
                     at = draft.place(step.name, "window", "slide")
                     draft.error(
-                        at, f"{what}: windows that begin further apart than they are long miss rows", "slide <= every"
+                        at,
+                        f"{what}: slide is longer than every, so rows between two windows would be lost",
+                        "slide <= every",
                     )
                 if action.every_ms == 0 or action.slide_ms == 0:
                     draft.error(draft.place(step.name, "window", "every"), f"{what}: a window must have a length")
             case Deduplicate() if step.action.within_ms == 0:
                 at = draft.place(step.name, "deduplicate", "within")
-                draft.error(at, f"{what}: within no time nothing is known of the rows before", 'within = "1 day"')
+                draft.error(at, f"{what}: within must be longer than 0 seconds", 'within = "1 day"')
             case Python() as action:
                 _check_function(draft, step.name, action.python, draft.place(step.name, "python"), directory)
             case State() as action:
@@ -312,11 +381,7 @@ def _sources_of(draft: Draft, inputs: Mapping[str, tuple[str, ...]], writer: str
         return [source for source in draft.sources.values() if not source.table]
     if writer == "dead_letters":
         ends = [name for name, source in draft.sources.items() if source.format not in ("raw", "text")]
-        ends += [
-            step.name
-            for step in draft.steps
-            if isinstance(step.action, Expect) and any(each.on_fail == "dlq" for each in step.action.expect)
-        ]
+        ends += [step.name for step in draft.steps if step.sets_aside]
     else:
         ends = [writer.removeprefix("sink ")]
     known: dict[str, tuple[str, ...]] = {**dict.fromkeys(draft.source_names, ()), **inputs}
@@ -342,8 +407,12 @@ def _check_letters(draft: Draft, whole: PipelineSpec | None) -> None:
             for index, expectation in enumerate(step.action.expect):
                 if expectation.on_fail == "dlq":
                     at = draft.place(step.name, "expect", index, "on_fail")
-                    message = f"step {step.name} sets rows aside, and the pipeline does not say where"
+                    message = f"step {step.name} sends rows to the dead letters, and the pipeline has no dead_letters"
                     draft.error(at, message, 'add [dead_letters] with topic = "..."')
+        elif step.sets_aside:
+            at = draft.place(step.name)
+            message = f"step {step.name} sets late rows aside, and the pipeline does not say where"
+            draft.error(at, message, 'add [dead_letters] with topic = "..."')
 
 
 def _check_tests(draft: Draft) -> None:
@@ -356,13 +425,13 @@ def _check_tests(draft: Draft) -> None:
             if name not in draft.source_names:
                 at = node.value["given"].keys.get(name, node.at)
                 draft.error(
-                    at, f"test {test.name} gives rows to {name}, which is no source", meant(name, draft.source_names)
+                    at, f"test {test.name} gives rows to {name}, which is not a source", meant(name, draft.source_names)
                 )
         known = (*draft.step_names, *draft.sink_names)
         for name in test.expect:
             if name not in known:
                 at = node.value["expect"].keys.get(name, node.at)
-                message = f"test {test.name} expects rows of {name}, which is no step and no sink"
+                message = f"test {test.name} expects rows of {name}, which is neither a step nor a sink"
                 draft.error(at, message, meant(name, known))
         if not test.expect and test.dead_letters is None:
             draft.error(node.at, f"test {test.name} expects nothing", "expect.STEP = [ { ... } ], or dead_letters = []")

@@ -24,7 +24,7 @@ _QUANTITIES: Mapping[str, tuple[Callable[[str], int], str, str]] = {
     "duration": (parse_duration, "a duration", "write it like 30 seconds, 6 hours or 1 day"),
     "size": (parse_size, "a size", "write it like 64 KB, 128 MB or 1 GB"),
 }
-_WORDS = {str: "a text", int: "a whole number", bool: "true or false", float: "a number"}
+_WORDS = {str: "a string", int: "a whole number", bool: "true or false", float: "a number"}
 
 
 class Converter:
@@ -35,12 +35,12 @@ class Converter:
         self.mistakes: list[Mistake] = []
 
     def error(self, at: Position, message: str, hint: str = "") -> Any:
-        """Tell a mistake; gives UNUSABLE, so that it can be returned."""
+        """Reports a mistake. Returns UNUSABLE."""
         self.mistakes.append(Mistake(self.file, at.line, at.column, message, hint))
         return UNUSABLE
 
     def warn(self, at: Position, message: str, hint: str = "") -> None:
-        """Tell what is probably not meant."""
+        """Reports a probable mistake."""
         self.mistakes.append(Mistake(self.file, at.line, at.column, message, hint, "warning"))
 
     def struct(
@@ -74,7 +74,7 @@ class Converter:
         return kind(**values)
 
     def unknown_keys(self, node: Node, known: Sequence[str], what: str) -> None:
-        """Tell every key of a table that is not known, with the one that was probably meant."""
+        """Reports every unknown key of a table, with the closest known one."""
         for key in node.value.keys() - set(known):
             self.error(node.keys[key], f"unknown key {key} in {what}", meant(key, known))
 
@@ -101,7 +101,7 @@ class Converter:
         """A row of a test: a table of any values, or a text."""
         if isinstance(node.value, dict | str):
             return node.plain()
-        return self.error(node.at, f"{what} must be a table of columns, or a text, not {node.kind()}")
+        return self.error(node.at, f"{what} must be a table of columns, or a string, not {node.kind()}")
 
     def _plain(self, kind: Any, node: Node, what: str) -> Any:
         value = node.value

@@ -45,7 +45,7 @@ class _Ddl:
         names = self._fields(0, end="")
         again = next((name for index, name in enumerate(names) if name.lower() in map(str.lower, names[:index])), None)
         if again is not None:
-            raise DdlError(f"the column {again} stands there twice")
+            raise DdlError(f"the column {again} appears twice")
         return tuple(names)
 
     def _fields(self, depth: int, end: str) -> list[str]:

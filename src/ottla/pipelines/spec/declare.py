@@ -35,7 +35,7 @@ def pipeline(name: str, **whole: Any) -> "Pipeline":
 
 
 class Pipeline:
-    """A pipeline that is being declared. Not safe for several threads."""
+    """A pipeline under construction. Not thread-safe."""
 
     def __init__(self, name: str, whole: Mapping[str, Any], file: str, line: int) -> None:
         self._file = file
@@ -47,17 +47,17 @@ class Pipeline:
         self._again: list[Mistake] = []
 
     def source(self, name: str, **parts: Any) -> None:
-        """Topics to read; the keys of [sources.NAME]."""
+        """Add a source of topics; takes the keys of [sources.NAME]."""
         line = _line()
         if name in self._sources:
             self._again.append(Mistake(self._file, line, 1, f"the name {name} is taken", "sources need their own"))
         self._sources[name] = _node(parts, line)
 
     def step(self, name: str | None = None, **parts: Any) -> Callable[[_Function], _Function]:
-        """A step. With `sql`, `window`, `join` or another of the keys of [[steps]] it is one as it stands.
+        """Add a step. With `sql`, `window`, `join` or another of the keys of [[steps]] the call is complete.
 
-        Without one it decorates what it does: a function of DataFrames, or a StatefulProcessor with `by` and `schema`
-        beside it. Its name is then the step's, unless one is given.
+        Without one it is a decorator: for a function of DataFrames, or, with `by` and `schema`, for a
+        StatefulProcessor. The name of the function or class is then the step's, unless `name` is given.
         """
         line = _line()
         if parts.keys() - {"input", "by", "schema", "mode", "time", "late"}:
@@ -77,20 +77,20 @@ class Pipeline:
         return decorate
 
     def expect(self, name: str, checks: Mapping[str, str], *, on_fail: str = "warn", input: str | None = None) -> None:  # noqa: A002
-        """A step of expectations: name to condition, all with the same consequence."""
+        """Add a step of expectations, from name to condition, all with the same `on_fail`."""
         expectations = [{"name": each, "check": check, "on_fail": on_fail} for each, check in checks.items()]
         self._add("steps", {"name": name, "input": input, "expect": expectations}, _line())
 
     def sink(self, name: str, **parts: Any) -> None:
-        """Where rows go; the keys of [[sinks]]."""
+        """Add a sink; takes the keys of [[sinks]]."""
         self._add("sinks", {"name": name, **parts}, _line())
 
     def test(self, name: str, **parts: Any) -> None:
-        """Rows in and rows out; the keys of [[tests]]."""
+        """Add a test with given and expected rows; takes the keys of [[tests]]."""
         self._add("tests", {"name": name, **parts}, _line())
 
     def spec(self) -> PipelineSpec:
-        """What was declared. Raises SpecErrors with every mistake."""
+        """The specification of this pipeline. Raises SpecErrors with all mistakes."""
         convert = Converter(self._file)
         convert.mistakes += self._again
         at = Position(self._line, 1)

@@ -53,7 +53,7 @@ class Node(Struct, frozen=True):
             case None:
                 return "nothing"
             case str():
-                return "a text"
+                return "a string"
             case _:
                 return f"the number {self.value}"
 

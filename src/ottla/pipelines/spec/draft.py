@@ -38,7 +38,7 @@ class Draft(Struct, kw_only=True):
         return place(self.nodes[name], *path)
 
     def error(self, at: Position, message: str, hint: str = "") -> None:
-        """Tell a mistake."""
+        """Reports a mistake."""
         self.convert.error(at, message, hint)
 
     def readers(self, name: str) -> Iterator[str]:

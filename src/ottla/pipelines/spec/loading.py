@@ -29,7 +29,7 @@ def load(target: Path | str) -> PipelineSpec:
         return found.spec()
     if isinstance(found, PipelineSpec):
         return found
-    what = f"{name} is no pipeline" if found is not None else f"there is no {name} here"
+    what = f"{name} is not a pipeline" if found is not None else f"there is no {name} here"
     raise _refused(where, what, f"{name} = pipeline(...) at the top of the module")
 
 

@@ -25,8 +25,19 @@ Format: TypeAlias = Literal["raw", "text", "json", "avro", "protobuf"]
 OnFail: TypeAlias = Literal["warn", "drop", "dlq", "fail"]
 JoinType: TypeAlias = Literal["inner", "left", "right", "full"]
 OutputMode: TypeAlias = Literal["append", "update"]
+TimeUnit: TypeAlias = Literal["seconds", "milliseconds", "microseconds"]
+Tombstones: TypeAlias = Literal["skip", "dead-letter", "row"]
+LateRows: TypeAlias = Literal["drop", "dead-letter"]
+Metadata: TypeAlias = Literal["topic", "partition", "offset", "timestamp", "headers"]
 
 DAY_MS = 86_400_000
+
+
+class Json(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How JSON is read."""
+
+    mode: Literal["strict", "lenient"] = "strict"
+    """`strict` refuses what is not written as the schema says; `lenient` is what Spark's `from_json` makes of it."""
 
 
 class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,8 +55,18 @@ class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What values are. `raw` and `text` give the columns of the record, the others those of `schema`."""
     schema: str | None = None
     """The columns, as Spark's DDL (`flight string, delay_min int`); for Avro and Protocol Buffers what they need."""
+    json: Json | None = None
+    """How values are read, with the format `json`; strictly, unless it says otherwise."""
     key: str | None = None
     """The column that the record's key becomes, as text."""
+    timestamps: TimeUnit | None = None
+    """What a number in a `timestamp` of JSON counts since 1970; None refuses numbers."""
+    ahead_ms: Milliseconds = field(name="ahead", default=DAY_MS)
+    """How far the times that steps go by may be ahead of the clock; what is further is a dead letter."""
+    tombstones: Tombstones | None = None
+    """What becomes of a record without a value; None for a row where values are not decoded, else a dead letter."""
+    metadata: dict[str, Metadata] = field(default_factory=dict)
+    """Columns that are added, and what of the record each is."""
     table: bool = False
     """Whether this is a table: the last value by key, tombstones taken out, kept up to date."""
     max_records: int | None = None
@@ -54,6 +75,11 @@ class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The most bytes a micro-batch takes."""
     options: dict[str, str] = field(default_factory=dict)
     """Anything else that the data source takes, under its own names."""
+
+    @property
+    def is_strict_json(self) -> bool:
+        """Whether values are JSON that is read as it is written."""
+        return self.format == "json" and (self.json is None or self.json.mode == "strict")
 
 
 class Sql(Struct, frozen=True, kw_only=True):
@@ -85,6 +111,10 @@ class Deduplicate(Struct, frozen=True, kw_only=True):
     within_ms: Milliseconds = field(name="within")
     time: str
     """The column of event time, a timestamp."""
+    nulls: Literal["distinct", "equal"] = "distinct"
+    """Whether rows with a null among `by` are each one of their own, or equal to each other."""
+    late_rows: LateRows = "drop"
+    """What becomes of a row that comes behind the watermark."""
 
 
 class Window(Struct, frozen=True, kw_only=True):
@@ -100,6 +130,8 @@ class Window(Struct, frozen=True, kw_only=True):
     by: tuple[str, ...] = ()
     aggregate: dict[str, str]
     """Column to SQL aggregate."""
+    late_rows: LateRows = "drop"
+    """What becomes of a row that comes behind the watermark."""
 
 
 class Join(Struct, frozen=True, kw_only=True):
@@ -116,6 +148,8 @@ class Join(Struct, frozen=True, kw_only=True):
     """Two streams: the column of event time of the other side."""
     late_ms: Milliseconds = field(name="late", default=0)
     """Two streams: the delay of the watermarks of both sides."""
+    late_rows: LateRows = "drop"
+    """Two streams: what becomes of a row that comes behind the watermark."""
 
 
 class Python(Struct, frozen=True, kw_only=True):
@@ -158,6 +192,18 @@ class Step(Struct, frozen=True, kw_only=True):
     def input(self) -> str:
         """The first of its inputs."""
         return self.inputs[0]
+
+    @property
+    def letters_late_rows(self) -> bool:
+        """Whether rows that come too late become dead letters."""
+        return getattr(self.action, "late_rows", "drop") == "dead-letter"
+
+    @property
+    def sets_aside(self) -> bool:
+        """Whether some of its rows may become dead letters."""
+        if isinstance(self.action, Expect):
+            return any(each.on_fail == "dlq" for each in self.action.expect)
+        return self.letters_late_rows
 
 
 class Compaction(Struct, frozen=True, kw_only=True):

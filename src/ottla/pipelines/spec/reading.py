@@ -213,7 +213,7 @@ def _name_parts(draft: Draft, sources: dict[str, Node], steps: list[Node], sinks
             elif said is None:
                 draft.error(node.at, f"{what} {index + 1} has no name", "others read it by its name")
             elif not isinstance(said.value, str):
-                draft.error(said.at, f"the name of {what} {index + 1} must be a text, not {said.kind()}")
+                draft.error(said.at, f"the name of {what} {index + 1} must be a string, not {said.kind()}")
             elif _take_name(draft, said.value, node, said.at, pattern):
                 taken.append(said.value)
         if what == "step":
@@ -333,17 +333,17 @@ def _readable(draft: Draft, reader: str, name: str, at: Position, earlier: tuple
     if name in earlier:
         return True
     if name == reader:
-        draft.error(at, f"step {reader} reads itself", meant(name, earlier) or "it can read what stands above it")
+        draft.error(at, f"step {reader} reads itself", meant(name, earlier) or "it can read what is defined above it")
     elif name in draft.step_names:
         circle = _circle(draft, reader, name)
         if circle:
             draft.error(at, f"steps read each other in a circle: {' -> '.join(circle)}", "one must read something else")
         else:
-            draft.error(at, f"step {reader} reads {name}, which stands below it", f"move {name} above {reader}")
+            draft.error(at, f"step {reader} reads {name}, which is defined below it", f"move {name} above {reader}")
     elif name in draft.sink_names:
         draft.error(at, f"step {reader} reads {name}, which is a sink", "read what the sink reads")
     else:
-        draft.error(at, f"step {reader} reads {name}, which is no source and no step", meant(name, earlier))
+        draft.error(at, f"step {reader} reads {name}, which is neither a source nor a step", meant(name, earlier))
     return False
 
 
@@ -396,7 +396,7 @@ def _read_sink(draft: Draft, node: Node) -> None:
         values["transactional_id"] = f"{draft.name}.{name}"
     foreign = _foreign_keys(kind)
     for other in [other for other in rest if other in foreign]:
-        draft.error(node.keys[other], f"{what} writes to {_ARTICLE[kind]}, which takes no {other}", foreign[other])
+        draft.error(node.keys[other], f"{what} writes to {_ARTICLE[kind]}, which has no {other}", foreign[other])
         del rest[other]
     sink = draft.convert.struct(kind, Node(rest, node.at, node.keys), what, given=values)
     if sink is not UNUSABLE and source:
@@ -425,7 +425,7 @@ def _sink_input(draft: Draft, node: Node, what: str) -> str | None:
     if name is UNUSABLE:
         return None
     if name not in draft.names():
-        which = "a sink" if name in draft.sink_names else "no source and no step"
+        which = "a sink" if name in draft.sink_names else "neither a source nor a step"
         draft.error(given.at, f"{what} reads {name}, which is {which}", meant(name, draft.names()))
         return None
     return str(name)

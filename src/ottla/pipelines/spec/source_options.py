@@ -1,8 +1,9 @@
 """Which options the data source and its sink take, asked of them; nothing is said when Spark is not installed."""
 
+import re
 from collections.abc import Mapping
 
-from ottla.client.offsets import IsolationLevel
+from ottla.client.consuming.offsets import IsolationLevel
 from ottla.pipelines.spec.model import Source
 
 _SAID_BY_KEYS: Mapping[str, str] = {
@@ -22,6 +23,14 @@ _SAID_BY_KEYS: Mapping[str, str] = {
 """What the file has keys for, in lower case, and what to write."""
 
 
+_PLAIN_TYPES = (
+    "bigint|binary|boolean|byte|date|double|float|int|integer|long|real|short|smallint|string|timestamp|timestamp_ltz"
+    "|timestamp_ntz|tinyint"
+)
+_PLAIN_COLUMN = rf"\s*(?:\w+|`[^`]+`)\s*[:\s]\s*(?:{_PLAIN_TYPES})\s*"
+_PLAIN_COLUMNS = re.compile(f"{_PLAIN_COLUMN}(?:,{_PLAIN_COLUMN})*", re.IGNORECASE)
+
+
 def isolation_of(source: Source) -> IsolationLevel:
     """Which records of transactions a source reads: those that are committed, unless its options say otherwise.
 
@@ -39,6 +48,25 @@ def wrong_read_option(name: str, value: str) -> str:
 def wrong_write_option(name: str, value: str) -> str:
     """What is wrong with an option of a sink, or nothing."""
     return _said(name) or _refused(name, value, reading=False)
+
+
+def wrong_json_schema(schema: str) -> str:
+    """Why values cannot be read strictly into these columns, or nothing.
+
+    Columns of plain types always can: Spark, which takes a second to import, is asked about others only.
+    """
+    if _PLAIN_COLUMNS.fullmatch(schema):
+        return ""
+    try:
+        from pyspark_ottla.json_values import json_struct
+        from pyspark_ottla.options import OptionError
+    except ImportError:
+        return ""
+    try:
+        json_struct(schema.encode())
+    except OptionError as error:
+        return str(error).removeprefix("option valueSchema: ")
+    return ""
 
 
 def _said(name: str) -> str:

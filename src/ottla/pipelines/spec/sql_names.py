@@ -5,16 +5,41 @@ the rest when the pipeline is compiled.
 """
 
 import re
+from itertools import pairwise
 
 _TOKEN = re.compile(
     r"--[^\n]*|/\*.*?\*/|'(?:\\.|''|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`(?:``|[^`])*`|[A-Za-z_][\w.]*|[^\s\w]|\w+",
     re.DOTALL,
 )
 _AFTER_FROM = """
-select where group order having limit union except intersect on using window lateral cluster distribute sort minus
+select where group order having limit union except intersect window lateral cluster distribute sort minus
 """
 _ENDS_FROM = frozenset(_AFTER_FROM.split())
+_WINDOWS = frozenset({"window", "session_window"})
 _NOT_RELATIONS = frozenset({"select", "values", "table", "lateral", "unnest", "stream"})
+
+
+def has_windows(query: str) -> bool:
+    """Whether a query groups by windows of event time.
+
+    >>> has_windows("select window(at, '1 hour') from a"), has_windows("select sum(n) over (order by at) from window")
+    (True, False)
+    """
+    words = [token.lower() for token in _tokens(query)]
+    return any(word in _WINDOWS and after == "(" for word, after in pairwise(words))
+
+
+def joins(query: str) -> bool:
+    """Whether a query joins relations.
+
+    >>> joins("select * from a left join b"), joins("select 'a join b' from a")
+    (True, False)
+    """
+    return any(token.lower() == "join" for token in _tokens(query))
+
+
+def _tokens(query: str) -> list[str]:
+    return [token for token in _TOKEN.findall(query) if not token.startswith(("--", "/*"))]
 
 
 def relations(query: str) -> tuple[str, ...]:
@@ -23,7 +48,7 @@ def relations(query: str) -> tuple[str, ...]:
     >>> relations("with x as (select * from a) select extract(year from t) from x join `b-c` on true, d")
     ('a', 'b-c', 'd')
     """
-    tokens = [token for token in _TOKEN.findall(query) if not token.startswith(("--", "/*"))]
+    tokens = _tokens(query)
     found: dict[str, None] = {}
     # For each open parenthesis: whether it holds a query, and whether we are in its list of relations.
     queries, listing = [True], [False]

@@ -52,7 +52,7 @@ def _syntax_error(message: str, text: str) -> DocumentError:
         lines = text.splitlines() or [""]
         at = Position(len(lines), len(lines[-1]) + 1)
     said = _TOML_PLACE.sub("", message)
-    hint = "this key or table stands above already" if _TWICE.match(said) else "texts stand in quotation marks"
+    hint = "this key or table is already defined above" if _TWICE.match(said) else "strings need quotation marks"
     return DocumentError(f"this is not TOML: {said}", at, hint)
 
 

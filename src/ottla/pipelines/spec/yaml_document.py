@@ -52,9 +52,9 @@ def _node(event: Any, events: Any, depth: int) -> Node:
     if depth > NESTING_MAX:
         raise too_deep(at)
     if kind == "AliasEvent" or event.anchor is not None:
-        raise DocumentError("anchors and aliases are not taken", at, "write the value where it is used")
+        raise DocumentError("anchors and aliases are not supported", at, "write the value where it is used")
     if event.tag is not None and event.tag != "!" and event.tag.removeprefix(_PREFIX) not in _TAGS:
-        raise DocumentError(f"the tag {event.tag} is not taken", at, "write plain values")
+        raise DocumentError(f"the tag {event.tag} is not supported", at, "write plain values")
     if kind == "ScalarEvent":
         quoted = event.style is not None or event.tag in ("!", f"{_PREFIX}str")
         return Node(event.value if quoted else _plain(event.value), at)
@@ -65,13 +65,11 @@ def _node(event: Any, events: Any, depth: int) -> Node:
     for key in _until(events, "MappingEndEvent"):
         where = _position(key.start_mark)
         if type(key).__name__ != "ScalarEvent":
-            raise DocumentError("a key must be a text", where)
+            raise DocumentError("a key must be a string", where)
         if key.anchor is not None:
-            raise DocumentError("anchors and aliases are not taken", where, "write the value where it is used")
+            raise DocumentError("anchors and aliases are not supported", where, "write the value where it is used")
         if key.value in keys:
-            raise DocumentError(
-                f"the key {key.value} stands here twice", where, f"first in line {keys[key.value].line}"
-            )
+            raise DocumentError(f"the key {key.value} appears twice", where, f"first in line {keys[key.value].line}")
         keys[key.value] = where
         values[key.value] = _node(next(events), events, depth + 1)
     return Node(values, at, keys)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from ottla.native import crc32c
-from ottla.pipelines.tables.spark_rows import check_fit, check_partitioning, full, write_files
+from ottla.pipelines.tables.spark_rows import EMPTY, NULL, check_fit, check_partitioning, full, write_files
 from ottla.pipelines.tables.table_sink import Compacted, TableError, Written, local_directory
 from ottla.runtime.disk import Disk, OsDisk
 from ottla.runtime.rng import Rng, SystemRng
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 STAGING: Final = "_ottla_staging"
 """Readers and vacuum leave out what begins with an underscore."""
@@ -24,11 +25,9 @@ STAGING: Final = "_ottla_staging"
 RETAIN_HOURS: Final = 168
 """A week, Delta's own: for how long readers may look at old versions."""
 
-_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-
 
 class DeltaSink:
-    """One query's door to a Delta table, which its first batch creates. See `TableSink`.
+    """One query's access to a Delta table, which its first batch creates. See `TableSink`.
 
     The batch number is the version of an application transaction (`txn` with the query id) in the commit that adds the
     rows. A table that has rows already, of another query or another program, is refused unless `beside` says that this
@@ -98,9 +97,8 @@ class DeltaSink:
     def _append(self, table: "DeltaTable", frame: "DataFrame", batch_id: int) -> Written:
         from deltalake.exceptions import CommitFailedError
         from deltalake.transaction import CommitProperties, Transaction
-        from pyspark.sql.types import StructType
 
-        schema = StructType.fromJson(json.loads(table.schema().to_json()))
+        schema = _schema(table)
         check_fit(self._path, frame.schema, schema)
         staged = self._root / STAGING / f"{self._prefix}-{batch_id}-{self._rng.token_bytes(8).hex()}"
         added: list[AddAction] = []
@@ -169,24 +167,7 @@ class DeltaSink:
             self._disk.remove(self._root / action.path)
 
     def _open(self) -> "DeltaTable | None":
-        from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaError
-
-        try:
-            if self._disk.exists(self._root) and not self._disk.is_dir(self._root):
-                raise TableError(f"{self._path}: a file; a table needs a directory")
-            if not DeltaTable.is_deltatable(str(self._root)):
-                names = set(self._disk.list_dir(self._root)) - {STAGING} if self._disk.exists(self._root) else ()
-                if names:
-                    raise TableError(
-                        f"{self._path}: holds other files ({min(names)}) and no Delta table; "
-                        "choose a directory that is empty or not there yet"
-                    )
-                return None
-            return DeltaTable(str(self._root))
-        except DeltaError as error:
-            line = str(error).partition("\n")[0]
-            raise TableError(f"{self._path}: its Delta log cannot be read: {line}") from error
+        return _find(self._path, self._root, self._disk)
 
     def _create(self, frame: "DataFrame") -> "DeltaTable":
         from deltalake import DeltaTable, Schema
@@ -213,6 +194,39 @@ class DeltaSink:
             )
 
 
+def schema_at(path: str) -> "StructType | None":
+    """The schema of the table that is there; None where there is none yet. Raises TableError."""
+    table = _find(path, Path(local_directory(path)), OsDisk())
+    return None if table is None else _schema(table)
+
+
+def _schema(table: "DeltaTable") -> "StructType":
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(table.schema().to_json()))
+
+
+def _find(path: str, root: Path, disk: Disk) -> "DeltaTable | None":
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        if disk.exists(root) and not disk.is_dir(root):
+            raise TableError(f"{path}: a file; a table needs a directory")
+        if not DeltaTable.is_deltatable(str(root)):
+            names = set(disk.list_dir(root)) - {STAGING} if disk.exists(root) else ()
+            if names:
+                raise TableError(
+                    f"{path}: holds other files ({min(names)}) and no Delta table; "
+                    "choose a directory that is empty or not there yet"
+                )
+            return None
+        return DeltaTable(str(root))
+    except DeltaError as error:
+        line = str(error).partition("\n")[0]
+        raise TableError(f"{path}: its Delta log cannot be read: {line}") from error
+
+
 def partition_values(directory: Path) -> dict[str, str | None]:
     """The values that the names of directories stand for, as Spark writes them.
 
@@ -222,5 +236,5 @@ def partition_values(directory: Path) -> dict[str, str | None]:
     values: dict[str, str | None] = {}
     for part in directory.parts:
         name, _, value = part.partition("=")
-        values[unquote(name)] = None if value == _NULL else unquote(value)
+        values[unquote(name)] = None if value == NULL else "" if value == EMPTY else unquote(value)
     return values

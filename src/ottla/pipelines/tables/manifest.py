@@ -77,7 +77,7 @@ class Snapshot(Struct, frozen=True):
         return Snapshot(commit.version, files, batches, retired)
 
     def without_retired(self, before_ms: int) -> "Snapshot":
-        """The same, having forgotten the files that were removed before this time."""
+        """A copy without the files that were removed before this time."""
         return msgspec.structs.replace(
             self, retired={path: at_ms for path, at_ms in self.retired.items() if at_ms >= before_ms}
         )

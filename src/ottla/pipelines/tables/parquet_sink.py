@@ -17,7 +17,7 @@ _COMPACTION = "compact"
 
 
 class ParquetSink:
-    """One query's door to a `ParquetTable`, which its first batch creates. See `TableSink`.
+    """One query's access to a `ParquetTable`, which its first batch creates. See `TableSink`.
 
     A table that another query has written to is refused, unless `beside` says that this one is to append to it too.
     """

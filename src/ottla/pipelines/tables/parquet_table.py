@@ -17,6 +17,7 @@ from ottla.pipelines.tables.manifest import (
     version_name,
     version_of,
 )
+from ottla.pipelines.tables.spark_rows import EMPTY
 from ottla.pipelines.tables.table_sink import TableError, Written, local_directory
 from ottla.runtime.clock import Clock, SystemClock
 from ottla.runtime.disk import Disk, OsDisk
@@ -66,7 +67,7 @@ class ParquetTable:
     def open(
         cls, path: str, *, disk: Disk | None = None, clock: Clock | None = None, rng: Rng | None = None
     ) -> "ParquetTable":
-        """A table that is there. Raises TableError."""
+        """Opens an existing table. Raises TableError."""
         directory = Path(local_directory(path))
         found = cls._find(directory, disk or OsDisk(), clock or SystemClock(), rng or SystemRng())
         if found is None:
@@ -77,7 +78,7 @@ class ParquetTable:
     def find(
         cls, path: str, *, disk: Disk | None = None, clock: Clock | None = None, rng: Rng | None = None
     ) -> "ParquetTable | None":
-        """The table, or None where one may be created. Raises TableError where something else lies."""
+        """The table, or None if the directory is free. Raises TableError if it contains something else."""
         directory = Path(local_directory(path))
         return cls._find(directory, disk or OsDisk(), clock or SystemClock(), rng or SystemRng())
 
@@ -91,7 +92,7 @@ class ParquetTable:
         clock: Clock | None = None,
         rng: Rng | None = None,
     ) -> "ParquetTable":
-        """The table, created unless somebody else was faster. Raises TableError and OSError."""
+        """Creates the table, or opens one that was created concurrently. Raises TableError and OSError."""
         table = cls(
             Path(local_directory(path)), definition, disk or OsDisk(), clock or SystemClock(), rng or SystemRng()
         )
@@ -138,10 +139,12 @@ class ParquetTable:
         if not names:
             return spark.createDataFrame([], schema)
         reader = spark.read.schema(schema).option("basePath", f"file://{base}")
-        return reader.parquet(*names).select(*[f"`{name}`" for name in schema.names])
+        rows = reader.parquet(*names).select(*[f"`{name}`" for name in schema.names])
+        texts = {name for name in self.definition.partition_by if schema[name].dataType.typeName() == "string"}
+        return rows.replace(EMPTY, "", [*texts]) if texts else rows
 
     def refresh(self) -> None:
-        """See what was committed since. Raises TableError for a manifest that is damaged."""
+        """Reads the newest version. Raises TableError for a damaged manifest."""
         snapshots = self._manifest / "snapshots"
         behind = not self._disk.exists(self._commit_path(self.snapshot.version + 1))
         newest = max((version_of(name) or 0 for name in self._disk.list_dir(snapshots)), default=0) if behind else 0
@@ -168,15 +171,15 @@ class ParquetTable:
             )
 
     def stage(self, prefix: str) -> Path:
-        """A directory that is not there yet and nobody else will take, for rows that are to be published."""
+        """The path of a new, unique directory for rows to publish."""
         return self._manifest / "staging" / f"{prefix}-{self._rng.token_bytes(8).hex()}"
 
     def discard(self, staged: Path) -> None:
-        """Remove what was staged and is not to be published."""
+        """Removes a staged directory that will not be published."""
         self._disk.remove_tree(staged)
 
     def discard_all(self, prefix: str) -> None:
-        """Remove what was ever staged under a prefix and never published."""
+        """Removes all unpublished staged directories with a prefix."""
         staging = self._manifest / "staging"
         for name in self._disk.list_dir(staging):
             if name.startswith(f"{prefix}-"):
@@ -229,7 +232,7 @@ class ParquetTable:
                     self._disk.remove(self.path / path)
                 else:
                     logger.warning(
-                        "%s: %s is not a file of this table; readers of the directory see it", self.path, path
+                        "%s: %s is not part of this table, but readers of the directory see it", self.path, path
                     )
             for path in self.snapshot.files.keys() - shown:
                 self._link(path)

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 from ottla.pipelines.tables.table_sink import TableError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
 _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
+EMPTY = "__OTTLA_EMPTY__"
+"""A directory's name for an empty string, for which Spark writes that of null."""
+NULL = "__HIVE_DEFAULT_PARTITION__"
+"""Spark's name of a directory for null."""
 _FULL = ("No space left on device", "Disk quota exceeded")
 
 
@@ -19,7 +23,7 @@ def check_partitioning(path: str, schema: "StructType", partition_by: Sequence[s
     for name in partition_by:
         if name not in schema.names:
             raise TableError(
-                f"{path}: partitioned by {name}, which is no column; the columns are {', '.join(schema.names)}"
+                f"{path}: partitioned by {name}, which is not a column; the columns are {', '.join(schema.names)}"
             )
     if not set(schema.names) - set(partition_by):
         raise TableError(f"{path}: partitioned by all its columns; at least one must be left for the files")
@@ -70,7 +74,8 @@ def write_files(
     before = settings.get(_TIMESTAMPS, None)
     settings.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
     try:
-        writer = frame.select(*[f"`{name}`" for name in columns]).write.mode("error")
+        chosen = frame.select(*(_laid_out(frame, name) if name in partition_by else f"`{name}`" for name in columns))
+        writer = chosen.write.mode("error")
         (writer.partitionBy(*partition_by) if partition_by else writer).parquet(f"file://{staged}")
     except AnalysisException as error:
         raise TableError(f"{path}: these rows cannot be written: {str(error).partition(chr(10))[0]}") from error
@@ -83,6 +88,17 @@ def write_files(
             settings.unset(_TIMESTAMPS)
         else:
             settings.set(_TIMESTAMPS, before)
+
+
+def _laid_out(frame: "DataFrame", name: str) -> "Column":
+    """A column that directories are named after."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StringType
+
+    column = f.col(f"`{name}`")
+    if not isinstance(frame.schema[name].dataType, StringType):
+        return column
+    return f.when(column == "", EMPTY).otherwise(column).alias(name)
 
 
 def full(path: str) -> TableError:

@@ -31,6 +31,7 @@ class StateBatch(Struct, frozen=True):
     last_offset: int = 0  # int64
     delivery_state: int = 0  # int8
     delivery_count: int = 0  # int16
+    not_before: int = 0  # int64
 
 
 class ShareSnapshotValue(CoordinatorValue, frozen=True):

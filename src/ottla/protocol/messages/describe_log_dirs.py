@@ -55,6 +55,13 @@ class DescribeLogDirsResult(Struct, frozen=True):
     is_cordoned: bool = False  # 5+
 
 
+class DescribeLogDirsTrouble(Struct, frozen=True):
+    """Stands in `DescribeLogDirsResponse.troubles`."""
+
+    log_dir: str = ""
+    message: str = ""
+
+
 class DescribeLogDirsResponse(ApiMessage, frozen=True):
     """The response, versions 1-5, flexible from 2."""
 
@@ -65,3 +72,4 @@ class DescribeLogDirsResponse(ApiMessage, frozen=True):
     throttle_time_ms: int = 0  # int32
     error_code: int = 0  # int16, 3+
     results: tuple[DescribeLogDirsResult, ...] = ()
+    troubles: tuple[DescribeLogDirsTrouble, ...] = ()  # 2+

@@ -55,3 +55,4 @@ class ElectLeadersResponse(ApiMessage, frozen=True):
     throttle_time_ms: int = 0  # int32
     error_code: int = 0  # int16, 1+
     replica_election_results: tuple[ReplicaElectionResult, ...] = ()
+    error_message: str | None = None  # 2+

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.metadata.image.image import MetadataImage
 from ottla.metadata.store.interface import StoreError
+from ottla.runtime.environment import Environment
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
-from ottla.server.doors import Doors
 from ottla.server.server import Server
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.simulation.whole.clock import HostClock
@@ -64,7 +64,7 @@ class BrokerHost:
 
     @property
     def is_up(self) -> bool:
-        """Whether its process lives, be it paused."""
+        """Whether its process lives, running or paused."""
         return self.process is not None and not self.process.is_dead
 
     @property
@@ -78,8 +78,8 @@ class BrokerHost:
 
     @property
     def image(self) -> MetadataImage | None:
-        """What its broker knows of the cluster, when it serves."""
-        return self.server._metadata.image if self.is_up and self.server is not None else None
+        """The metadata image of its broker, if it serves."""
+        return self.server.metadata.current_image() if self.is_up and self.server is not None else None
 
     def start(self) -> None:
         """Start a process, unless there is one."""
@@ -112,12 +112,12 @@ class BrokerHost:
         loop, clock = self._loop, self.clock
         rng = SeededRng(self._rng.randbelow(1 << 62))
         tasks = Tasks("ottla")
-        doors = Doors(clock, rng, Timer(clock, loop.call_later), tasks, loop)
+        environment = Environment(clock, rng, Timer(clock, loop.call_later), tasks, loop.call_soon)
         logs = LogManager(
             settings.data_directories,
             disk=SimulatedDisk(self.disk, process),
             clock=clock,
-            timer=doors.timer,
+            timer=environment.timer,
             tasks=tasks,
             rng=rng,
             log_io=lambda: SimulatedLogIo(loop, self.disk, self._rng),
@@ -126,9 +126,9 @@ class BrokerHost:
         report = await tasks.in_thread(logs.load)
         for line in report.lines():
             self._tell(f"broker {self.node_id}: {line}")
-        listeners = simulated_listeners(settings, doors, logs.cork, self._network)
+        listeners = simulated_listeners(settings, environment, logs.cork, self._network)
         store = SimulatedStore(self._ensemble, process)
-        server = Server(settings, logs, doors, store, listeners, is_shared=True, host_name=self.address)
+        server = Server(settings, logs, environment, store, listeners, is_shared=True, host_name=self.address)
         process.kept.append(server)
         await server.start()
         return server
@@ -152,7 +152,7 @@ class BrokerHost:
             self._loop.kill(self.process)
 
     def cut_power(self) -> None:
-        """The host is gone, and with it what its disk did not have."""
+        """Cuts the power: everything that is not on disk is lost."""
         self._is_wanted = False
         self._network.power_off(self.address)
         if self.process is not None and self.is_up:
@@ -160,7 +160,7 @@ class BrokerHost:
         self._tell(f"broker {self.node_id} has no power: it loses {self.disk.cut_power()}")
 
     def lose_disk(self) -> None:
-        """The host has a new disk, with nothing on it."""
+        """Replaces the disk by an empty one."""
         self.kill()
         self.disk.empty()
         self._tell(f"broker {self.node_id} has a new disk")

@@ -40,7 +40,7 @@ class Trace:
         self._directory = f"{directory}/"
 
     def tell(self, line: str) -> None:
-        """Something happened."""
+        """Adds a line to the trace."""
         self.lines.append(f"{self._loop.time():12.6f}  {self.marks()}  {line.replace(self._directory, '')}")
 
     @property
@@ -88,7 +88,7 @@ class SimulatedCluster:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients begin."""
+        """The bootstrap addresses of clients."""
         return ",".join(f"{broker.address}:{PORT}" for broker in self.brokers)
 
     def new_client_host(self) -> str:

@@ -4,8 +4,8 @@
     power cut       of what was not synced, a part: the oldest writes of each file, the last of them torn;
                     and of the names that were not synced in their directories the oldest changes
 
-For every file the writes since its last sync are remembered with what they overwrote, and for every directory what
-happened to its names. Nobody but `SimulatedDisk` and `SimulatedLogIo` writes to these files.
+For every file the disk remembers the writes since its last sync with the bytes they overwrote, and for every directory
+the changes of its names. Only `SimulatedDisk` and `SimulatedLogIo` write to these files.
 """
 
 import errno
@@ -106,7 +106,7 @@ class HostDisk:
         self._modified_ms[path] = self._clock.now_ms()
 
     def synced(self, path: str) -> None:
-        """A file's content is safe."""
+        """Marks the content of a file as durable."""
         self._writes.pop(path, None)
 
     def modified_ms(self, path: str) -> int:
@@ -114,7 +114,7 @@ class HostDisk:
         return self._modified_ms.get(path, BEGIN_MS)
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """As if it had been then."""
+        """Sets the modification time."""
         self._modified_ms[path] = modified_ms
 
     # Names.
@@ -156,7 +156,7 @@ class HostDisk:
         self.names_synced(os.path.dirname(directory))
 
     def names_synced(self, directory: str) -> None:
-        """The names in a directory are safe."""
+        """Marks the names in a directory as durable."""
         kept = []
         for name in self._names:
             if directory in name.parents:
@@ -193,7 +193,7 @@ class HostDisk:
         return f"{lost} of {writes} writes and {names - kept_names} of {names} changes of names that were not synced"
 
     def empty(self) -> None:
-        """Everything is gone."""
+        """Removes everything."""
         for place in (self.directory, self._grave):
             shutil.rmtree(place)
             place.mkdir()
@@ -242,7 +242,7 @@ class HostDisk:
 
 
 class SimulatedDisk(OsDisk):
-    """A process's door to the disk of its host; satisfies `ottla.runtime.disk.Disk`."""
+    """A process's access to the disk of its host; satisfies `ottla.runtime.disk.Disk`."""
 
     __slots__ = ("_disk", "_process")
 

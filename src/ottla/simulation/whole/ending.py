@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ottla.client.offsets import IsolationLevel
+from ottla.client.consuming.offsets import IsolationLevel
 from ottla.native import decode_records, walk_batches
 from ottla.simulation.anomalies import check
 from ottla.simulation.history import History, Partition
+from ottla.simulation.share_history import ShareHistory
 from ottla.simulation.whole.broker import BrokerHost
 from ottla.simulation.whole.cluster import SimulatedCluster
 from ottla.simulation.whole.load import COPIED, PARTITIONS, PLAIN, Auditor, Client, Reader, Seen
@@ -76,7 +77,7 @@ def not_equal(cluster: SimulatedCluster, topics: Sequence[str] | None) -> str:
     for broker in cluster.brokers:
         if broker.server is None:
             return f"broker {broker.node_id} does not serve"
-        for partition in broker.server._replicas:
+        for partition in broker.server.replicas:
             topic, index = partition.topic_partition
             if topics is not None and topic not in topics:
                 continue
@@ -130,8 +131,17 @@ def holders(cluster: SimulatedCluster, partition: Partition) -> list[BrokerHost]
     return [broker for broker in cluster.brokers if broker.node_id in known.replicas]
 
 
-async def end(cluster: SimulatedCluster, seen: Seen, senders: Sequence[Client], others: Sequence[Client]) -> list[str]:
-    """Everything that is wrong, when everything has healed. Raises NotHealedError."""
+async def end(
+    cluster: SimulatedCluster,
+    seen: Seen,
+    senders: Sequence[Client],
+    others: Sequence[Client],
+    shares: ShareHistory | None = None,
+) -> list[str]:
+    """Everything that is wrong, when everything has healed; `shares` is that of a share group, where there is one.
+
+    Raises NotHealedError.
+    """
     await until(cluster, "every ISR is whole", lambda: not_whole(cluster))
     await _stopped(cluster, senders)
     await until(cluster, "replicas are equal", lambda: not_whole(cluster) or not_equal(cluster, (PLAIN,)))
@@ -139,14 +149,19 @@ async def end(cluster: SimulatedCluster, seen: Seen, senders: Sequence[Client], 
     final = {
         each: {broker.node_id: records_on_disk(broker, each) for broker in holders(cluster, each)} for each in plain
     }
+    logs = {each: next(iter(replicas.values())) for each, replicas in final.items()}
     try:
+        if shares is not None:
+            await until(cluster, "a share group has done everything", lambda: ", ".join(shares.unfinished(logs)[:3]))
         await _read_all(cluster, seen, others, sum(len(next(iter(replicas.values()))) for replicas in final.values()))
     except NotHealedError as error:
-        return [*map(str, check(_history(seen, final))), str(error)]
+        found = [] if shares is None else shares.check(logs)
+        return [*map(str, check(_history(seen, final))), *found, str(error)]
     return [
         *map(str, check(_history(seen, final))),
+        *([] if shares is None else shares.check(logs)),
         *_differing(cluster, [*plain, *((COPIED, number) for number in range(PARTITIONS))]),
-        *_wrong_copies(seen, {each: next(iter(replicas.values())) for each, replicas in final.items()}),
+        *_wrong_copies(seen, logs),
     ]
 
 

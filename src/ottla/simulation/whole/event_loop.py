@@ -4,9 +4,9 @@
                 one of those with something to do is drawn, and has one turn: what is ready when it begins
     timers      one heap; when nobody has anything to do the clock jumps to the first of them
 
-Each process sees what it would see of a loop of its own: callbacks in the order in which they were asked for, timers in
-the order of their time, descriptors as long as they are ready. Which process is next is chance, and how long a turn
-takes. There are no threads: what a thread would do is done in one go, some time later.
+Each process sees the same as with its own loop: callbacks in the order in which they were requested, timers in the
+order of their time, descriptors as long as they are ready. The next process and the length of a turn are random. There
+are no threads: the work of a thread is done at once, some time later.
 """
 
 import asyncio
@@ -188,11 +188,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self._at(self._now_s + delay_s, callback, args, None)
 
     def as_process(self, process: Process, callback: Callable[[*Ts], object], *args: *Ts) -> None:
-        """Have a process called next, as from its own loop."""
+        """Schedules a call as the given process."""
         self._call_soon(callback, args, process.context)
 
     def run_in_executor(self, executor: Any, func: Callable[[*Ts], T], *args: *Ts) -> "asyncio.Future[T]":
-        """Done in one go, later, by nobody but this thread; never if the process has ended by then."""
+        """Runs the function later in this thread, unless the process has ended."""
         future: asyncio.Future[T] = self.create_future()
 
         def work() -> None:
@@ -211,24 +211,24 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # Processes.
 
     def spawn(self, process: Process, coroutine: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        """Have a process do something beside what it does already."""
+        """Starts a task in a process."""
         return process.run(_new_task, self, coroutine)
 
     def pause(self, process: Process) -> None:
-        """It runs no further for now."""
+        """Pauses the process."""
         if process.life is Life.RUNNING:
             process.life = Life.PAUSED
             self._unqueue(process)
 
     def resume(self, process: Process) -> None:
-        """It goes on where it was, with all the time that has passed."""
+        """Resumes the process; its clock has advanced meanwhile."""
         if process.life is Life.PAUSED:
             process.life = Life.RUNNING
             if process.ready:
                 self._queue(process)
 
     def kill(self, process: Process) -> None:
-        """It has ended: nothing of it runs any more, not even what cleans up. Called by the world."""
+        """Kills the process: nothing of it runs any more, no cleanup either. Called by the world."""
         if process.life is Life.DEAD:
             return
         self._unqueue(process)
@@ -241,7 +241,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # Descriptors.
 
     def new_descriptor(self, descriptor: Descriptor) -> int:
-        """A number by which a descriptor can be watched."""
+        """A new descriptor number."""
         self._next_descriptor += 1
         self._descriptors[self._next_descriptor] = descriptor
         return self._next_descriptor
@@ -272,21 +272,21 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._call_soon(tell, (), watch.context)
 
     def add_reader(self, fd: Any, callback: Callable[[*Ts], Any], *args: *Ts) -> None:
-        """Call back as long as there is something to take."""
+        """Calls back while the descriptor is readable."""
         self._readers[fd] = _Watch(lambda: callback(*args), copy_context())
         self.changed(fd)
 
     def remove_reader(self, fd: Any) -> bool:
-        """Watch no more."""
+        """Stops watching the descriptor."""
         return self._readers.pop(fd, None) is not None
 
     def add_writer(self, fd: Any, callback: Callable[[*Ts], Any], *args: *Ts) -> None:
-        """Call back as long as there is room."""
+        """Calls back while the descriptor is writable."""
         self._writers[fd] = _Watch(lambda: callback(*args), copy_context())
         self.changed(fd)
 
     def remove_writer(self, fd: Any) -> bool:
-        """Watch no more."""
+        """Stops watching the descriptor."""
         return self._writers.pop(fd, None) is not None
 
     async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:

@@ -43,13 +43,13 @@ class Faults:
         self._focus = 0
 
     def begin(self, kind: str, rng: Rng, focus: int = 0) -> None:
-        """A fault of a kind in `FAULTS`, with its details from `rng`, around the partition that `focus` says."""
+        """Starts a fault of a kind in `FAULTS`; `rng` draws its details, `focus` selects the partition."""
         if not self._is_over:
             self._rng, self._focus = rng, focus
             FAULTS[kind].begin(self)
 
     def end(self) -> None:
-        """Everything heals: links, disks, clocks, and all brokers run."""
+        """Ends all faults: links, disks and clocks work, and all brokers run."""
         self._is_over = True
         cluster = self._cluster
         cluster.trace.tell("everything heals")
@@ -118,11 +118,11 @@ class Faults:
     # Processes.
 
     def kill_one(self) -> None:
-        """SIGKILL, and a start some time later."""
+        """Kills a broker, and starts it later."""
         self._kill(self._one())
 
     def kill_all(self) -> None:
-        """All at once, unless that may lose what they have."""
+        """Kills all brokers at once, unless that may lose records."""
         if self._is_lossy:
             return
         self._tell("all brokers are killed")
@@ -136,7 +136,7 @@ class Faults:
         self._later(self._some_s(0.5, 2.0, 8.0), broker.start)
 
     def stop_one(self) -> None:
-        """SIGTERM, and a start some time later."""
+        """Stops a broker, and starts it later."""
         broker, pause_s = self._one(), self._rng.uniform(0.1, 4.0)
         if broker.server is None:
             return
@@ -148,7 +148,7 @@ class Faults:
         self._cluster.loop.spawn(self._cluster.loop.world, stop())
 
     def pause_one(self) -> None:
-        """SIGSTOP, and on again."""
+        """Pauses a broker, and resumes it later."""
         broker = self._one()
         process = broker.process
         if process is None or not broker.is_up:
@@ -161,13 +161,13 @@ class Faults:
     # Disks.
 
     def cut_power_of_one(self) -> None:
-        """The host is gone."""
+        """Cuts the power of a host."""
         broker = self._one()
         if self._may_lose(broker):
             self._cut_power(broker)
 
     def lose_disk(self) -> None:
-        """A host starts again with an empty disk."""
+        """Restarts a host with an empty disk."""
         broker = self._one()
         if self._may_lose(broker, everything=True):
             broker.lose_disk()
@@ -203,7 +203,7 @@ class Faults:
         )
 
     def cut_power_of_all(self) -> None:
-        """All hosts at once, where the cluster promises to bear that."""
+        """Cuts the power of all hosts, if the cluster guarantees to survive that."""
         if self._cluster.flushes:
             self._tell("there is no power")
             for broker in self._cluster.brokers:
@@ -214,7 +214,7 @@ class Faults:
         self._later(self._some_s(1.0, 8.0), broker.start)
 
     def slow_disk(self) -> None:
-        """Everything takes longer there."""
+        """Slows down the disk of a host."""
         broker, factor = self._one(), self._rng.uniform(10.0, 200.0)
         self._tell(f"the disk of broker {broker.node_id} is {factor:.0f} times slower")
         broker.disk.slow = factor
@@ -225,7 +225,7 @@ class Faults:
         self._later(self._rng.uniform(1.0, 10.0), sound)
 
     def full_disk(self) -> None:
-        """Nothing can be written there for a while."""
+        """Fills the disk of a host for a while."""
         broker = self._one()
         self._tell(f"the disk of broker {broker.node_id} is full")
         broker.disk.is_full = True
@@ -259,7 +259,7 @@ class Faults:
             broker.kill()
 
     def jump_clock(self) -> None:
-        """The wall clock of a host is wrong from now on."""
+        """Shifts the wall clock of a host."""
         broker = self._one()
         broker.clock.ahead_ms = self._rng.randbelow(7_200_000) - 3_600_000
         self._tell(f"the clock of broker {broker.node_id} is {broker.clock.ahead_ms} ms ahead")
@@ -267,7 +267,7 @@ class Faults:
     # Links.
 
     def cut_off_one(self) -> None:
-        """Nobody reaches a broker, and it reaches nobody."""
+        """Isolates a broker from all others."""
         broker = self._one()
         others = [each.address for each in self._cluster.brokers if each is not broker]
         hosts = [*others, STORE_HOST, *self._cluster.client_hosts]
@@ -275,13 +275,13 @@ class Faults:
         self._cut([(broker.address, host) for host in hosts] + [(host, broker.address) for host in hosts])
 
     def cut_off_from_store(self) -> None:
-        """A broker and the store do not reach each other."""
+        """Cuts the links between a broker and the store."""
         broker = self._one()
         self._tell(f"broker {broker.node_id} is cut off from the store")
         self._cut([(broker.address, STORE_HOST), (STORE_HOST, broker.address)])
 
     def cut_one_way(self) -> None:
-        """What a broker sends reaches the others no more, or what they send to it."""
+        """Cuts the links of a broker in one direction."""
         broker = self._one()
         others = [each.address for each in self._cluster.brokers if each is not broker]
         if self._rng.random() < 0.5:
@@ -292,7 +292,7 @@ class Faults:
             self._cut([(host, broker.address) for host in others])
 
     def cut_two(self) -> None:
-        """Two brokers do not reach each other."""
+        """Cuts the links between two brokers."""
         one, other = self._one(), self._one()
         if one is not other:
             self._tell(f"brokers {one.node_id} and {other.node_id} are cut off from each other")
@@ -319,7 +319,7 @@ class Faults:
         self._later(time_s, mend)
 
     def slow_links(self) -> None:
-        """What a broker sends takes long."""
+        """Delays what a broker sends."""
         broker, delay_s = self._one(), self._rng.uniform(0.01, 0.4)
         self._tell(f"what broker {broker.node_id} sends takes up to {delay_s * 1000:.0f} ms")
         hosts = [each.address for each in self._cluster.brokers if each is not broker]
@@ -334,13 +334,13 @@ class Faults:
         self._later(self._rng.uniform(1.0, 10.0), fast)
 
     def reset_connections(self) -> None:
-        """Some connections break, in the middle of whatever they carry."""
+        """Resets some connections, possibly within a frame."""
         hosts = [*(each.address for each in self._cluster.brokers), *self._cluster.client_hosts]
         count = sum(self._cluster.network.reset_one(hosts) for _ in range(1 + self._rng.randbelow(6)))
         self._tell(f"{count} connections are reset")
 
     def lose_store(self) -> None:
-        """The store answers nobody."""
+        """Makes the store unavailable."""
         self._tell("the store is away")
         self._cluster.ensemble.is_away = True
 

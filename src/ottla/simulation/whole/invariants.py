@@ -31,7 +31,7 @@ class Invariants:
         found: dict[tuple[UUID, int], dict[int, Partition]] = {}
         for broker in self._cluster.brokers:
             if broker.server is not None and broker.process is not None:
-                for partition in broker.server._replicas:
+                for partition in broker.server.replicas:
                     self._look_at(broker.process, partition)
                     found.setdefault((partition.topic_id, partition.index), {})[broker.node_id] = partition
         image = self._decided.image

@@ -7,10 +7,10 @@ from typing import Final, cast
 from ottla.network.config import NetworkConfig
 from ottla.network.listener import Listener
 from ottla.network.listening_socket import ListenError
-from ottla.network.reactor import LoopSockets
+from ottla.network.sockets import LoopSockets
 from ottla.network.transport import Transport
 from ottla.runtime.cork import Cork
-from ottla.server.doors import Doors
+from ottla.runtime.environment import Environment
 from ottla.server.listeners import SocketListeners
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.simulation.whole.network import Network
@@ -18,10 +18,12 @@ from ottla.simulation.whole.network import Network
 CONNECTIONS_MAX: Final = 1_000
 
 
-def simulated_listeners(settings: BrokerSettings, doors: Doors, cork: Cork, network: Network) -> SocketListeners:
+def simulated_listeners(
+    settings: BrokerSettings, environment: Environment, cork: Cork, network: Network
+) -> SocketListeners:
     """Take addresses of a simulated network, and leave the sockets to the loop."""
     make = partial(Listener, transport=_accepted, bind_sockets=partial(_bind, network), sockets=LoopSockets)
-    return SocketListeners(settings, doors, cork, CONNECTIONS_MAX, make=make)
+    return SocketListeners(settings, environment, cork, CONNECTIONS_MAX, make=make)
 
 
 async def _bind(network: Network, host: str, port: int, _config: NetworkConfig) -> list[socket.socket]:

@@ -15,16 +15,16 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ottla.client.asyncio_io import AsyncioIo
-from ottla.client.consumer import Consumer
-from ottla.client.consumer_options import ConsumerOptions, GroupProtocol, OffsetReset
-from ottla.client.consumer_record import ConsumerRecord
-from ottla.client.delivery import Delivery
+from ottla.client.consuming.consumer import Consumer
+from ottla.client.consuming.consumer_options import ConsumerOptions, GroupProtocol, OffsetReset
+from ottla.client.consuming.consumer_record import ConsumerRecord
+from ottla.client.consuming.offsets import IsolationLevel
 from ottla.client.errors import ClientError
-from ottla.client.offsets import IsolationLevel
+from ottla.client.io.asyncio_io import AsyncioIo
 from ottla.client.options import ClientOptions
-from ottla.client.producer import Producer
-from ottla.client.producer_options import ProducerOptions
+from ottla.client.producing.delivery import Delivery
+from ottla.client.producing.producer import Producer
+from ottla.client.producing.producer_options import ProducerOptions
 from ottla.model.topic_partition import TopicPartition
 from ottla.simulation.history import Commit, Outcome, Partition, Poll, Send
 from ottla.simulation.whole.clock import HostClock
@@ -71,7 +71,7 @@ class Sending(Struct):
     partition: Partition
     value: str
     invoked: float
-    outcome: Outcome = Outcome.INFO
+    outcome: Outcome = Outcome.UNKNOWN
     offset: int = -1
     completed: float = 0
 
@@ -256,7 +256,7 @@ class Member(Client):
         if self._rng.random() < 0.8 or record.topic_partition not in consumer.assignment():
             return
         invoked, partition, offset = self._loop.time(), (record.topic, record.partition), record.offset + 1
-        outcome = Outcome.INFO
+        outcome = Outcome.UNKNOWN
         try:
             await consumer.commit({record.topic_partition: offset})
             if self._loop.time() - invoked < REQUEST_TIMEOUT_MS / 1000:  # else what was sent first may yet arrive

@@ -3,7 +3,8 @@
     submit --> a group: files are opened and written --> WRITTEN --> files are synced --> SYNC --> closed --> CLOSED
                         one operation after the other, with virtual time in between
 
-What is submitted meanwhile is the next group. The first operation that fails ends the work, until somebody resumes.
+Operations that are submitted meanwhile form the next group. The first operation that fails stops the work until it is
+resumed.
 """
 
 import os
@@ -87,7 +88,7 @@ class SimulatedLogIo:
         return self._queued_bytes
 
     def trace(self) -> "Sequence[Reading]":
-        """Nobody measures."""
+        """Does nothing."""
         return []
 
     def create(self, path: str, preallocate_bytes: int = 0) -> int:
@@ -117,7 +118,7 @@ class SimulatedLogIo:
         self._asked.append(_Operation("resume", token=token))
 
     def submit(self, inline_bytes_max: int = 0) -> bool:
-        """Give what was asked for to the thread."""
+        """Hands the queued requests to the thread."""
         if inline_bytes_max and self.submit_here(inline_bytes_max):
             return True
         if self._asked:
@@ -159,12 +160,12 @@ class SimulatedLogIo:
         return False
 
     def completions(self) -> list[tuple[object | None, int, int]]:
-        """What was done since the last time."""
+        """The completions since the last call."""
         done, self._done = self._done, []
         return [each for each in done if each[0] is not None or each[1] == NativeLogIo.FAILURE]
 
     def close(self) -> None:
-        """Do everything that is left, at once."""
+        """Completes all queued requests at once."""
         self._submitted += self._asked
         self._asked = []
         while self._submitted:

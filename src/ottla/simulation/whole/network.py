@@ -4,8 +4,8 @@
              | the link is cut: they wait until it is mended, as what is sent again and again
              | the other side is gone: both sides are told by a reset
 
-Bytes of one direction arrive in order, each once. A connection may end between any two bytes of a frame. Nothing is
-told to a host that is cut off. The port of a process that has ended refuses connections, a host without power is
+Bytes of one direction arrive in order, each once. A connection may end between any two bytes of a frame. A host that
+is cut off gets no notice. The port of a process that has ended refuses connections, and a host without power is
 silent.
 """
 
@@ -63,18 +63,18 @@ class Network:
     # Faults.
 
     def link(self, sender: str, receiver: str) -> Link:
-        """The way from one host to another."""
+        """The link from one host to another."""
         return self._links.setdefault((sender, receiver), Link())
 
     def cut(self, sender: str, receiver: str) -> None:
-        """Nothing of what one host sends reaches the other."""
+        """Cuts the link from one host to another."""
         link = self.link(sender, receiver)
         if not link.is_cut:
             link.is_cut = True
             self._count(sender, receiver, 1)
 
     def mend(self, sender: str, receiver: str) -> None:
-        """What waited arrives soon: it is sent again and again."""
+        """Restores the link; delayed data arrives soon, as TCP retransmits."""
         link = self.link(sender, receiver)
         if link.is_cut:
             link.is_cut = False
@@ -95,7 +95,7 @@ class Network:
             self.loop.in_world(self.rng.uniform(0.0, 0.2), go_on)
 
     def mend_all(self) -> None:
-        """Every link is as it was in the beginning."""
+        """Restores all links."""
         for (sender, receiver), link in self._links.items():
             link.delay_s = DELAY_S
             self.mend(sender, receiver)
@@ -105,11 +105,11 @@ class Network:
         return any(pair in self._links and self._links[pair].is_cut for pair in ((one, other), (other, one)))
 
     def power_off(self, host: str) -> None:
-        """Nobody is told of anything; who asks is not answered."""
+        """Switches a host off; its peers get no answer and no reset."""
         self._silent.add(host)
 
     def power_on(self, host: str) -> None:
-        """It answers again, and knows no connection of before."""
+        """Switches a host on; its old connections are unknown."""
         self._silent.discard(host)
         for (_, receiver), link in self._links.items():
             if receiver == host and not link.is_cut:
@@ -145,7 +145,7 @@ class Network:
         return listening
 
     def forget(self, listening: "ListeningSocket") -> None:
-        """Its port is free."""
+        """Frees the port."""
         self._listeners.pop((listening.host, listening.port), None)
 
     def forget_end(self, end: "End") -> None:
@@ -196,7 +196,7 @@ class Network:
         self._when_open(host, process.host, answer)
 
     def delay_s(self, sender: str, receiver: str) -> float:
-        """How long something travels now."""
+        """The current latency of a link."""
         return self.rng.uniform(*self.link(sender, receiver).delay_s)
 
     def _when_open(self, sender: str, receiver: str, then: Callable[[], None]) -> None:
@@ -242,7 +242,7 @@ class ListeningSocket:
 
     @property
     def is_readable(self) -> bool:
-        """Whether somebody waits to be let in."""
+        """Whether a connection can be accepted."""
         return bool(self._backlog)
 
     is_writable = False
@@ -272,7 +272,7 @@ class ListeningSocket:
         return AcceptedSocket(end, (self.host, self.port)), (end.other.process.host, end.port)
 
     def close(self) -> None:
-        """As a socket's; who was not let in is told."""
+        """As a socket's; connections that were not accepted are reset."""
         self._network.forget(self)
         for end in self._backlog:
             end.close()
@@ -303,7 +303,7 @@ class End:
 
     @property
     def is_readable(self) -> bool:
-        """Whether there is something to take, be it the end."""
+        """Whether bytes or the end of the stream can be received."""
         return bool(self._inbox or self._is_finished or self._error)
 
     @property
@@ -355,7 +355,7 @@ class End:
             self._put_on_way(None, errno.ECONNRESET if self._inbox else 0)
 
     def abort(self) -> None:
-        """The other side is told at once."""
+        """Resets the connection."""
         if not self.is_over:
             self.is_over = True
             self._way.clear()
@@ -526,7 +526,7 @@ class ProtocolTransport(asyncio.Transport):
             self._loop.call_soon(self._protocol.connection_lost, error)
 
     def write(self, data: Any) -> None:
-        """Send, sooner or later."""
+        """Sends the bytes, now or later."""
         if not self._is_closing:
             self._end.send_all(data)
 
@@ -535,11 +535,11 @@ class ProtocolTransport(asyncio.Transport):
         return self._is_closing
 
     def close(self) -> None:
-        """End it when all is sent."""
+        """Closes the connection when all bytes are sent."""
         self._lose(None)
 
     def abort(self) -> None:
-        """End it now."""
+        """Closes the connection now."""
         if not self._is_closing:
             self._is_closing = True
             self._end.abort()

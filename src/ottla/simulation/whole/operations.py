@@ -1,7 +1,7 @@
 """What operators do with a cluster while it is under load: topics, partitions that move, brokers that are taken out.
 
-What is refused or cannot be done is told in the trace, and no fault: whoever asks while half of the cluster is away
-does not always get what he asks for. What counts is what the cluster makes of it.
+An operation that is refused or impossible is in the trace, and is no fault: a request while half of the cluster is
+away may fail. Only the effect on the cluster counts.
 """
 
 from collections import deque
@@ -11,13 +11,13 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ottla.client.admin import Admin, NewTopic
-from ottla.client.brokers import unregister_broker
-from ottla.client.cluster import Cluster
+from ottla.client.admin.admin import Admin, NewTopic
+from ottla.client.admin.reassignments import ElectionType, alter_reassignments, elect_leaders
 from ottla.client.errors import ClientError
-from ottla.client.producer import Producer
-from ottla.client.producer_options import ProducerOptions
-from ottla.client.reassignments import ElectionType, alter_reassignments, elect_leaders
+from ottla.client.io.brokers import unregister_broker
+from ottla.client.io.cluster import Cluster
+from ottla.client.producing.producer import Producer
+from ottla.client.producing.producer_options import ProducerOptions
 from ottla.model.topic_partition import TopicPartition
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from ottla.runtime.rng import Rng
@@ -122,7 +122,7 @@ class Operator(Client):
 
     async def _claim(self, said: ReplicaState, place: TopicPartition, leader_id: int, topic_id: UUID) -> None:
         server = next(broker for broker in self._brokers if broker.node_id == leader_id).server
-        known = server and server._replicas.find(*place)
+        known = server and server.replicas.find(*place)
         if not known:
             return
         fetched = FetchPartition(

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any, Final
-from unittest.mock import patch
 
 from msgspec.structs import replace
 
@@ -11,11 +10,13 @@ from ottla.metadata.controller import partition_leadership
 from ottla.metadata.controller.partition_leadership import PartitionProposal
 from ottla.metadata.records import PartitionState
 from ottla.model.error_code import ErrorCode
+from ottla.queues.share_partition import SharePartition
 from ottla.replication.follower import Follower
 from ottla.replication.in_sync_replicas import InSyncReplicas
 from ottla.replication.partition import ACKS_LEADER, Partition
 from ottla.replication.replica_fetcher import ReplicaFetcher
 from ottla.replication.truncation import EpochEnd, diverging_epoch
+from ottla.simulation.replacing import replaced
 from ottla.simulation.whole.log_io import SimulatedLogIo
 from ottla.storage.leader_epoch_cache import LeaderEpochCache
 
@@ -68,9 +69,9 @@ def _add_cut(fetcher: ReplicaFetcher, partition: Partition) -> None:
 
 def _to_high_watermark() -> Plant:
     stack = ExitStack()
-    stack.enter_context(patch.object(ReplicaFetcher, "add", _add_cut))
-    stack.enter_context(patch("ottla.replication.replica_fetcher.truncation_offset", _wrong_cut))
-    stack.enter_context(patch("ottla.broker.replica_reader.diverging_epoch", _nothing))
+    stack.enter_context(replaced(ReplicaFetcher, "add", _add_cut))
+    stack.enter_context(replaced("ottla.replication.replica_fetcher", "truncation_offset", _wrong_cut))
+    stack.enter_context(replaced("ottla.broker.replica_reader", "diverging_epoch", _nothing))
     return stack
 
 
@@ -100,9 +101,9 @@ def _as_before(*, asks_once: bool, names_epoch: bool, leader: Callable[..., Epoc
         return _take_partition(fetcher, followed, data)
 
     stack = ExitStack()
-    stack.enter_context(patch.object(ReplicaFetcher, "_fetch_on", fetch_on))
-    stack.enter_context(patch.object(ReplicaFetcher, "_take_partition", take_partition))
-    stack.enter_context(patch("ottla.broker.replica_reader.diverging_epoch", leader))
+    stack.enter_context(replaced(ReplicaFetcher, "_fetch_on", fetch_on))
+    stack.enter_context(replaced(ReplicaFetcher, "_take_partition", take_partition))
+    stack.enter_context(replaced("ottla.broker.replica_reader", "diverging_epoch", leader))
     return stack
 
 
@@ -137,8 +138,8 @@ def _cut_to_that(fetcher: ReplicaFetcher, followed: Any, diverging: EpochEnd) ->
 def _kip_101() -> Plant:
     stack = ExitStack()
     stack.enter_context(_as_before(asks_once=True, names_epoch=True, leader=_next_start))
-    stack.enter_context(patch.object(ReplicaFetcher, "_cut", _cut_to_that))
-    stack.enter_context(patch("ottla.replication.replica_fetcher.truncation_offset", _wrong_cut))
+    stack.enter_context(replaced(ReplicaFetcher, "_cut", _cut_to_that))
+    stack.enter_context(replaced("ottla.replication.replica_fetcher", "truncation_offset", _wrong_cut))
     return stack
 
 
@@ -164,25 +165,45 @@ def _alter_unchecked(
     return partition_leadership.alter(state, state.leader, fresh, *rest, **more)
 
 
+_settle = SharePartition.settle
+
+
+async def _settle_for_anybody(
+    share: SharePartition, member_id: str, runs: list[Any], *rest: Any, **more: Any
+) -> ErrorCode:
+    holder = share.holder(runs[0][0])
+    return await _settle(share, holder or member_id, runs, *rest, **more)
+
+
+def _store_nothing(share: SharePartition, change: int, *_: Any, **__: Any) -> ErrorCode:
+    share.ledger.commit(change)
+    return ErrorCode.NONE
+
+
 PLANTED: Final[dict[str, Callable[[], Plant]]] = {
     "truncate-to-hw": _to_high_watermark,
     "kip-101": _kip_101,
     "kip-279": lambda: _as_before(asks_once=True, names_epoch=False, leader=_wherever),
     "kip-320-first-try": lambda: _as_before(asks_once=False, names_epoch=False, leader=_wherever),
-    "no-elr": lambda: patch("ottla.metadata.controller.broker_registration.loss_of", _nothing),
-    "ack-before-isr": lambda: patch.object(InSyncReplicas, "high_watermark", _leader_alone),
-    "hw-by-client": lambda: patch("ottla.gateways.kafka.api_01_fetch.broker_principal", _believed),
-    "no-epoch-check": lambda: patch("ottla.broker.replica_reader.diverging_epoch", _nothing),
-    "ack-before-sync": lambda: patch.object(SimulatedLogIo, "_sync", _nothing),
-    "one-batch": lambda: patch("ottla.storage.producer_state.BATCHES_REMEMBERED", 1),
-    "coordinator-early": lambda: patch("ottla.coordination.shard_log.ACKS_ALL", ACKS_LEADER),
-    "hw-over-proposed": lambda: patch.object(InSyncReplicas, "_find_needed", _proposed_only),
-    "join-at-hw": lambda: patch.object(InSyncReplicas, "with_joining", _at_high_watermark),
-    "hw-below-min": lambda: patch.object(InSyncReplicas, "is_enough", _always),
-    "alter-unchecked": lambda: patch("ottla.metadata.controller.isr_alteration.alter", _alter_unchecked),
-    "wrong-cut": lambda: patch("ottla.replication.replica_fetcher.truncation_offset", _wrong_cut),
+    "no-elr": lambda: replaced("ottla.metadata.controller.broker_registration", "loss_of", _nothing),
+    "ack-before-isr": lambda: replaced(InSyncReplicas, "high_watermark", _leader_alone),
+    "hw-by-client": lambda: replaced("ottla.gateways.kafka.api_01_fetch", "broker_principal", _believed),
+    "no-epoch-check": lambda: replaced("ottla.broker.replica_reader", "diverging_epoch", _nothing),
+    "ack-before-sync": lambda: replaced(SimulatedLogIo, "_sync", _nothing),
+    "one-batch": lambda: replaced("ottla.storage.producer_state", "BATCHES_REMEMBERED", 1),
+    "coordinator-early": lambda: replaced("ottla.coordination.shard_log", "ACKS_ALL", ACKS_LEADER),
+    "hw-over-proposed": lambda: replaced(InSyncReplicas, "_find_needed", _proposed_only),
+    "join-at-hw": lambda: replaced(InSyncReplicas, "with_joining", _at_high_watermark),
+    "hw-below-min": lambda: replaced(InSyncReplicas, "is_enough", _always),
+    "alter-unchecked": lambda: replaced("ottla.metadata.controller.isr_alteration", "alter", _alter_unchecked),
+    "share-past-holder": lambda: replaced(SharePartition, "settle", _settle_for_anybody),
+    "share-not-written": lambda: replaced(SharePartition, "_store", _store_nothing),
+    "share-no-deadline": lambda: replaced(SharePartition, "_lease_over", _nothing),
+    "wrong-cut": lambda: replaced("ottla.replication.replica_fetcher", "truncation_offset", _wrong_cut),
 }
-"""By the names that they have in `ottla.simulation.planted_bugs`, as what plants them."""
+"""By the names that they have in `ottla.simulation.planted_bugs`, as what plants them; those of share groups are found
+in the seeds that have one.
+"""
 
 
 def planted(name: str | None) -> Plant:

@@ -1,7 +1,7 @@
 """Processes of simulated hosts: what runs of them runs in a context that names them.
 
-A task, a timer or a callback belongs to the process that asked for it, because contexts are inherited. So a process can
-be stopped between any two steps and goes on, or ends and never runs again, as one that gets SIGSTOP or SIGKILL.
+A task, a timer or a callback belongs to the process that created it, because contexts are inherited. So a process can
+stop between any two steps and continue, or end and never run again, as after SIGSTOP or SIGKILL.
 """
 
 import asyncio

@@ -14,16 +14,18 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
-from unittest.mock import patch
 
 from msgspec import Struct
 
-from ottla.client.admin import Admin, NewTopic
-from ottla.client.cluster import Cluster
-from ottla.client.consumer_options import GroupProtocol
+from ottla.client.admin.admin import Admin, NewTopic
+from ottla.client.admin.configs import ConfigResource
+from ottla.client.consuming.consumer_options import GroupProtocol
 from ottla.client.errors import BrokerError
+from ottla.client.io.cluster import Cluster
 from ottla.model.error_code import ErrorCode
 from ottla.security.scram import salted_password
+from ottla.simulation.replacing import replaced
+from ottla.simulation.share_history import ShareHistory
 from ottla.simulation.whole.cluster import SimulatedCluster
 from ottla.simulation.whole.decided_metadata import DecidedMetadata
 from ottla.simulation.whole.ending import NotHealedError, end, until
@@ -34,6 +36,7 @@ from ottla.simulation.whole.load import COPIED, PARTITIONS, PLAIN, Client, Copie
 from ottla.simulation.whole.operations import OPERATIONS, Operator
 from ottla.simulation.whole.process import current_process
 from ottla.simulation.whole.schedule import Schedule, Step, drawn
+from ottla.simulation.whole.share_load import BROKER_SETTINGS, DELIVERIES_MAX, GROUP_SETTINGS, WORKERS, ShareWorker
 
 WEIGHTS: Final[Mapping[str, int]] = {
     **{kind: fault.weight for kind, fault in FAULTS.items()},
@@ -43,6 +46,13 @@ WEIGHTS: Final[Mapping[str, int]] = {
 
 MEMORY: Final = Path("/dev/shm")  # noqa: S108 (a directory of its own is made in it)
 """Where files are as fast as memory."""
+
+
+SHARES_EVERY: Final = 4
+"""In one of so many seeds a share group works on what is sent."""
+
+WORKERS_COUNT: Final = 3
+"""Members of that group."""
 
 
 class WholeResult(Struct, frozen=True):
@@ -105,16 +115,29 @@ class _Setup(Client):
                 except BrokerError as error:
                     if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                         raise
+            await self._also(Admin(cluster))
             self.is_stopping = True
         finally:
             cluster.close()
+
+    async def _also(self, admin: Admin) -> None:
+        """What else there is to be."""
+
+
+class _ShareSetup(_Setup):
+    """Makes the topics, and has a share group begin at their beginning."""
+
+    async def _also(self, admin: Admin) -> None:
+        await admin.alter_configs(ConfigResource.group(WORKERS), GROUP_SETTINGS)
 
 
 class _Run:
     def __init__(self, schedule: Schedule, directory: Path) -> None:
         self._schedule = schedule
-        self._cluster = cluster = SimulatedCluster(schedule.seed, directory)
+        has_shares = schedule.seed % SHARES_EVERY == SHARES_EVERY - 1
+        self._cluster = cluster = SimulatedCluster(schedule.seed, directory, BROKER_SETTINGS if has_shares else None)
         self._seen = Seen()
+        self._shares = ShareHistory(DELIVERIES_MAX) if has_shares else None
         self._rng = cluster.draw_rng()
         self._decided = DecidedMetadata(cluster.ensemble)
         self._operator = Operator("operator", cluster, self._seen, self._decided)
@@ -154,7 +177,8 @@ class _Run:
         cluster, loop, seen = self._cluster, self._cluster.loop, self._seen
         for broker in cluster.brokers:
             broker.start()
-        setup = self._started(_Setup("setup", cluster, seen))
+        make = _Setup if self._shares is None else _ShareSetup
+        setup = self._started(make("setup", cluster, seen))
         await until(cluster, "there are topics", lambda: "" if setup.ended.done() else "no")
         senders = [
             self._started(Sender(f"sender-{number}", cluster, seen)) for number in range(1 + self._rng.randbelow(3))
@@ -166,6 +190,11 @@ class _Run:
             *(self._started(Member(f"member-{number}", cluster, seen, protocol)) for number in range(2)),
             self._started(self._operator),
         ]
+        if self._shares is not None:
+            others += [
+                self._started(ShareWorker(f"worker-{number}", cluster, seen, self._shares))
+                for number in range(WORKERS_COUNT)
+            ]
         for step in self._schedule.steps:
             loop.in_world(step.at_s, self._begin, step)
         passed: asyncio.Future[None] = loop.create_future()
@@ -173,7 +202,7 @@ class _Run:
         await passed
         self._faults.end()
         self._operator.is_stopping = True
-        return await end(cluster, seen, senders, others)
+        return await end(cluster, seen, senders, others, self._shares)
 
     def _begin(self, step: Step) -> None:
         if step.kind in FAULTS:
@@ -199,7 +228,7 @@ class _Run:
 
 def _bury_the_dead() -> None:
     """Collect what was in the middle of something: its cleaning up comes to nothing, and nobody is to hear of that."""
-    with patch.object(sys, "unraisablehook", lambda _: None), warnings.catch_warnings():
+    with replaced(sys, "unraisablehook", lambda _: None), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         gc.collect()
 
@@ -271,8 +300,8 @@ def _one_thread() -> Iterator[None]:
     gc.freeze()  # what was there before is none of what a run leaves behind
     try:
         with (
-            patch("ottla.runtime.parallel.ThreadPoolExecutor", _NoExecutor),
-            patch("ottla.peers.authentication.salted_password", _salted_once),
+            replaced("ottla.runtime.parallel", "ThreadPoolExecutor", _NoExecutor),
+            replaced("ottla.peers.authentication", "salted_password", _salted_once),
         ):
             yield
     finally:

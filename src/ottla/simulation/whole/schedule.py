@@ -4,17 +4,19 @@ r"""A schedule of whole brokers: what goes wrong and what operators do, and when
          \-> bursts, each around one partition: 3.1 s kill 81c..., 3.4 s move 03f..., 3.5 s reset 7a0...
                                                  6.0 s cut two 4fa...
 
-Each step draws its details from a number of its own. So a step can be left out, and the others stay what they were:
-one that fails can be made shorter.
+Each step draws its details from its own number. So if a step is left out, the others do not change, and a failing
+schedule can be shortened.
 
-Most schedules are short, and what goes wrong comes close together: what breaks a rule is most often two or three
-faults of the same partition within a second or two, and a run costs as much as it is long. Some are long, with rest.
+Most schedules are short, and their faults are close together. A violation usually needs two or three faults of the
+same partition within a second or two, and the cost of a run grows with its length. Some schedules are long, with
+pauses.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ottla.runtime.rng import Rng, SeededRng
 
@@ -32,6 +34,10 @@ REST_S: Final = 0.2
 
 REST_S_MAX: Final = (1.0, 6.0)
 """And how long at most: drawn for each schedule, so that some have little rest and others heal in between."""
+
+
+EARLY_ENDS_S: Final = (1.0, 5.0)
+"""How long after the last step everything heals in the shortest schedules that are tried."""
 
 
 class Step(Struct, frozen=True):
@@ -61,6 +67,22 @@ class Schedule(Struct, frozen=True):
     def kinds(self) -> list[str]:
         """Those that come, each once."""
         return sorted({step.kind for step in self.steps})
+
+    @property
+    def parts(self) -> list[Step]:
+        """Its steps."""
+        return list(self.steps)
+
+    def with_parts(self, parts: Sequence[Step]) -> "Schedule":
+        """The schedule with these steps alone."""
+        return replace(self, steps=tuple(parts))
+
+    def with_early_ends(self) -> Iterator["Schedule"]:
+        """The same steps, with everything healed sooner after the last."""
+        last_s = self.steps[-1].at_s if self.steps else 0.0
+        for rest_s in EARLY_ENDS_S:
+            if last_s + rest_s < self.faults_s:
+                yield replace(self, faults_s=last_s + rest_s)
 
 
 def drawn(seed: int, weights: Mapping[str, int], faults_s: float | None = None, kinds: Sequence[str] = ()) -> Schedule:

@@ -2,18 +2,18 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 from typing import Final
 
 import click
 
 from ottla.runtime.clock import SystemClock
+from ottla.simulation import searching
+from ottla.simulation.searching import Calibration
+from ottla.simulation.shrinking import Limits, shrink
 from ottla.simulation.whole.planted_bugs import PLANTED, planted
 from ottla.simulation.whole.running import WholeResult, run, schedule_of
-from ottla.simulation.whole.schedule import Schedule
-from ottla.simulation.whole.shrinking import shrink
 
 TRACES: Final = Path("build/simulation")
 """Where the traces of schedules are put that broke something."""
@@ -43,58 +43,38 @@ def show(seed: int, bug: str | None) -> int:
 
 def search(first: int, schedules: int, seconds: float, bug: str | None) -> int:
     """Run seeds until one breaks something, and explain that; 1 if one did."""
-    clock = SystemClock()
-    begun_ms = clock.monotonic_ms()
-    tried, virtual_s = 0, 0.0
-    with planted(bug):
+    virtual_s = 0.0
+
+    def runs() -> Iterator[WholeResult]:
+        nonlocal virtual_s
         for seed in range(first, first + schedules):
             result = run(schedule_of(seed))
-            tried += 1
             virtual_s += result.virtual_s
-            if result.violations:
-                return _explain(result)
-            if seconds and clock.monotonic_ms() - begun_ms >= seconds * 1000:
-                break
-    took_ms = max(clock.monotonic_ms() - begun_ms, 1)
+            yield result
+
+    with planted(bug):
+        searched = searching.search(runs(), SystemClock(), seconds)
+        if searched.failing is not None:
+            return _explain(searched.failing)
     click.echo(
-        f"{tried:,} schedules of whole brokers, {virtual_s / 60:,.0f} virtual minutes, nothing wrong; "
-        f"{tried * 60_000 / took_ms:.1f} schedules a minute"
+        f"{searched.tried:,} schedules of whole brokers, {virtual_s / 60:,.0f} virtual minutes, nothing wrong; "
+        f"{searched.a_minute:.1f} schedules a minute"
     )
     return 0
 
 
-def calibrate(schedules: int) -> None:
-    """Every planted bug, with the median number of seeds from one find to the next."""
-    click.echo(f"{'bug':<20}{'median':>8}{'found':>7}  first rule that it broke")
+def calibrations(schedules: int) -> Iterator[tuple[str, Calibration]]:
+    """Every planted bug, with the number of seeds from one find to the next."""
     for bug in PLANTED:
-        seeds, rules = iter(range(schedules)), ""
-        gaps: list[int] = []
         with planted(bug):
-            while len(gaps) < FINDS_MAX:
-                tried, rule = first_find(map(schedule_of, seeds))
-                if not rule:
-                    break
-                gaps.append(tried)
-                rules = rules or rule
-        middle = f"{median(gaps):,.0f}" if gaps else "-"
-        click.echo(f"{bug:<20}{middle:>8}{len(gaps):>7}  {rules or f'not found in {schedules:,} schedules'}")
-
-
-def first_find(schedules: Iterable[Schedule]) -> tuple[int, str]:
-    """How many schedules it takes until one breaks a rule, and which; how many there are, and "", when none does."""
-    tried = 0
-    for schedule in schedules:
-        tried += 1
-        result = run(schedule)
-        if result.rules:
-            return tried, result.rules[0]
-    return tried, ""
+            runs = (run(schedule_of(seed)) for seed in range(schedules))
+            yield bug, searching.calibrate(runs, finds_max=FINDS_MAX)
 
 
 def _explain(failing: WholeResult) -> int:
     """Make a failing schedule shorter and tell its story."""
     click.echo(f"{_summary(failing)}\nall lines: {_kept(failing, '')}", err=True)
-    shrunk = shrink(failing, SystemClock())
+    shrunk = shrink(failing, run, Limits(SystemClock()))
     _tell(shrunk.result, "-shrunk")
     steps, are_enough = len(failing.schedule.steps), len(shrunk.result.schedule.steps)
     click.echo(f"\nseed {failing.schedule.seed}: {steps} steps, {are_enough} are enough ({shrunk.runs} more runs):")

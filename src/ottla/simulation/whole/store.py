@@ -3,8 +3,8 @@
     broker --- request ---> ensemble: done there, whoever asked lives or not --- answer ---> broker
            x (cut)          not done, or done and not told: an outcome nobody knows
 
-A session ends when nothing is heard of its process for the time of a session: it died, is paused, or is cut off. Its
-owner hears of it when it is heard again.
+A session ends when nothing is heard of its process for the session timeout: it died, is paused, or is cut off. Its
+owner learns of it when it can communicate again.
 """
 
 import asyncio
@@ -14,19 +14,19 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
+from ottla.metadata.store.conditions import require_end_offset, require_live_session, require_newest_epoch
 from ottla.metadata.store.interface import (
     NO_BROKER,
     BrokerIdTakenError,
     Controllership,
-    FencedError,
     LiveBroker,
     Session,
     SessionExpiredError,
-    StaleOffsetError,
     StoredRecords,
     StoreError,
     UnknownOutcomeError,
 )
+from ottla.metadata.store.watchers import StoreWatchers
 from ottla.runtime.rng import Rng
 from ottla.simulation.whole.event_loop import settle, settle_error
 from ottla.simulation.whole.network import Network
@@ -158,10 +158,8 @@ class Ensemble:
 
     def elect(self, session: Session, seen_epoch: int) -> int:
         """Only who saw the newest election wins the next."""
-        if seen_epoch != self.controller_epoch:
-            raise FencedError(f"controller epoch {seen_epoch} is over: the newest is {self.controller_epoch}")
-        if self.live(session) is None:
-            raise SessionExpiredError(f"the session of broker {session.broker_id} has ended")
+        require_newest_epoch(seen_epoch, self.controller_epoch)
+        require_live_session(session, is_alive=self.live(session) is not None)
         self.elected = session
         self.controller_epoch += 1
         self.tell(controller=True)
@@ -169,15 +167,14 @@ class Ensemble:
 
     def resign(self, controller_epoch: int) -> None:
         """Nobody is the controller until the next election."""
-        self._require(controller_epoch)
+        require_newest_epoch(controller_epoch, self.controller_epoch)
         self.elected = Session(self.elected.broker_id, -1)
         self.tell(controller=True)
 
     def append(self, records: Sequence[bytes], controller_epoch: int, expected_end_offset: int) -> int:
         """All records or none."""
-        self._require(controller_epoch)
-        if expected_end_offset != self.end_offset:
-            raise StaleOffsetError(f"the metadata log ends at {self.end_offset}, not at {expected_end_offset}")
+        require_newest_epoch(controller_epoch, self.controller_epoch)
+        require_end_offset(expected_end_offset, self.end_offset)
         self.log += records
         self.tell(log=True)
         return self.end_offset
@@ -191,25 +188,18 @@ class Ensemble:
 
     def write_snapshot(self, snapshot: tuple[bytes, ...], controller_epoch: int, end_offset: int) -> None:
         """Drop what a snapshot stands for."""
-        self._require(controller_epoch)
+        require_newest_epoch(controller_epoch, self.controller_epoch)
         del self.log[: end_offset - self.start_offset]
         self.start_offset, self.snapshot = end_offset, snapshot
 
-    def _require(self, controller_epoch: int) -> None:
-        if controller_epoch != self.controller_epoch:
-            raise FencedError(f"controller epoch {controller_epoch} is over: the newest is {self.controller_epoch}")
 
-
-class SimulatedStore:
+class SimulatedStore(StoreWatchers):
     """A `MetadataStore` over an `Ensemble`, for one process."""
 
     def __init__(self, ensemble: Ensemble, process: Process) -> None:
+        super().__init__()
         self.process = process
         self._ensemble = ensemble
-        self._log_watchers: list[Callable[[int], None]] = []
-        self._broker_watchers: list[Callable[[], None]] = []
-        self._controller_watchers: list[Callable[[], None]] = []
-        self._session_watchers: list[Callable[[], None]] = []
         self._news: dict[str, None] = {}
         self._is_telling = False
         self._session: Session | None = None
@@ -274,26 +264,14 @@ class SimulatedStore:
         """The log from an offset on."""
         return await self._ask(lambda: self._ensemble.read(from_offset))
 
+    async def probe(self) -> int:
+        """The end offset."""
+        return await self._ask(lambda: self._ensemble.end_offset)
+
     async def write_snapshot(self, snapshot: Sequence[bytes], *, controller_epoch: int, end_offset: int) -> None:
         """Replace the log's beginning."""
         kept = tuple(snapshot)
         await self._ask(lambda: self._ensemble.write_snapshot(kept, controller_epoch, end_offset))
-
-    def watch(self, callback: Callable[[int], None]) -> None:
-        """Hear of the log."""
-        self._log_watchers.append(callback)
-
-    def watch_brokers(self, callback: Callable[[], None]) -> None:
-        """Hear of sessions."""
-        self._broker_watchers.append(callback)
-
-    def watch_controller(self, callback: Callable[[], None]) -> None:
-        """Hear of elections."""
-        self._controller_watchers.append(callback)
-
-    def watch_session(self, callback: Callable[[], None]) -> None:
-        """Hear of the end of the own session."""
-        self._session_watchers.append(callback)
 
     async def close(self) -> None:
         """End the session."""
@@ -383,17 +361,13 @@ class SimulatedStore:
 
     def _call(self, news: tuple[str, ...]) -> None:
         if "session" in news:
-            for ended in self._session_watchers:
-                ended()
+            self.tell_session_end()
         if "log" in news:
-            for grown in self._log_watchers:
-                grown(self._ensemble.end_offset)
+            self.tell_growth(self._ensemble.end_offset)
         if "brokers" in news:
-            for changed in self._broker_watchers:
-                changed()
+            self.tell_brokers()
         if "controller" in news:
-            for elected in self._controller_watchers:
-                elected()
+            self.tell_controller()
 
     def look(self, now_s: float) -> None:
         """Every now and then: whether the ensemble is still there, and what could not be told is told."""

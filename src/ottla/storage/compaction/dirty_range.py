@@ -76,7 +76,8 @@ def dirty_range(
     for segment, following in pairwise(segments):
         if following.base_offset <= first_dirty:
             clean_bytes += segment.size
-        elif segment.base_offset < uncleanable:
+        elif first_dirty < uncleanable and segment.base_offset < uncleanable:
+            # Where `first_dirty` lies in a segment that is uncleanable, as after DeleteRecords, there is nothing to do.
             dirty_bytes += segment.size
             age_ms = now_ms - segment.first_timestamp if segment.first_timestamp >= 0 else -1
             is_overdue = is_overdue or age_ms > config.max_compaction_lag_ms

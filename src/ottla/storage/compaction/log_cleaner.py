@@ -122,7 +122,7 @@ class LogCleaner:
             self._uncleanable.add(log)
             logger.error("%s is not compacted any more until the broker starts again: %s", log.topic_partition, error)
         except OSError as error:
-            logger.warning("%s could not be compacted, it is tried again: %s", log.topic_partition, error)
+            logger.warning("could not compact %s, retrying: %s", log.topic_partition, error)
         finally:
             self._in_progress.discard(log)
         return None
@@ -205,7 +205,7 @@ class LogCleaner:
         if directory.catalogue.holds(log):
             await directory.checkpoint.remember(log.topic_partition, result.end_offset)
         logger.info(
-            "%s compacted up to offset %d: %d of %d records and %d of %d bytes stay, in %d ms",
+            "compacted %s up to offset %d: kept %d of %d records and %d of %d bytes, in %d ms",
             log.topic_partition,
             result.end_offset,
             result.records_kept,

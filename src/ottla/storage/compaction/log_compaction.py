@@ -267,7 +267,7 @@ class LogCompaction:
         async with self._hold():
             self._require(group)
             pinned = await resources.in_thread(self._choose, new)
-            if any(segment.is_gone for segment in group):
+            if self._is_changed(group):
                 await resources.in_thread(discard, resources.disk, new)
                 raise CompactionInterruptedError
             resources.files.pin(new, pinned.file)
@@ -296,8 +296,12 @@ class LogCompaction:
             return await self._resources.in_thread(work, *args, **kwargs)
 
     def _require(self, segments: Sequence[LogSegment]) -> None:
-        if not self._is_wanted() or any(segment.is_gone for segment in segments):
+        if not self._is_wanted() or self._is_changed(segments):
             raise CompactionInterruptedError
+
+    def _is_changed(self, segments: Sequence[LogSegment]) -> bool:
+        """Whether any is deleted, or is written to again: the log was truncated to it."""
+        return any(segment.is_gone or segment is self._log.segments.newest for segment in segments)
 
 
 def _fits(

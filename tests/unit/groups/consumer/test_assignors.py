@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.groups.consumer.assignor import Assigning, Assignment, Assignor, Subscriber, assignors
+from ottla.groups.consumer.assignor import Assigning, Assignment, Assignor, Subscriber
+from ottla.groups.consumer.assignors import ASSIGNORS
 from ottla.groups.consumer.range_assignor import assign_ranges
 from ottla.groups.consumer.uniform_assignor import assign_uniformly
 
@@ -62,10 +63,10 @@ def groups(draw, *, alike: bool | None = None):
     return subscribers, topics
 
 
-@given(groups(), st.sampled_from(sorted(assignors())))
+@given(groups(), st.sampled_from(sorted(ASSIGNORS)))
 def test_each_partition_that_is_wanted_goes_to_one_of_those_who_want_it(group, name):
     subscribers, topics = group
-    assignment = run(assignors()[name], subscribers, topics)
+    assignment = run(ASSIGNORS[name], subscribers, topics)
     assert assignment.keys() == subscribers.keys()
     taken = Counter(pair for of in assignment.values() for pair in pairs(of))
     wanted = {topic_id for subscriber in subscribers.values() for topic_id in subscriber.topic_ids}
@@ -75,13 +76,13 @@ def test_each_partition_that_is_wanted_goes_to_one_of_those_who_want_it(group, n
         assert all(of.values())
 
 
-@given(groups(), st.sampled_from(sorted(assignors())), st.randoms(use_true_random=False))
+@given(groups(), st.sampled_from(sorted(ASSIGNORS)), st.randoms(use_true_random=False))
 def test_the_order_in_which_members_are_told_does_not_matter(group, name, random):
     subscribers, topics = group
     members = list(subscribers)
     random.shuffle(members)
     again = {member: subscribers[member] for member in members}
-    assert run(assignors()[name], again, topics) == run(assignors()[name], subscribers, topics)
+    assert run(ASSIGNORS[name], again, topics) == run(ASSIGNORS[name], subscribers, topics)
 
 
 @given(groups(alike=True))
@@ -187,7 +188,7 @@ def test_range_looks_at_each_topic_by_itself():
 
 def test_a_large_group_is_assigned_in_slices():
     subscribers = {f"m{number}": Subscriber(frozenset({T1}), NOTHING) for number in range(1_000)}
-    for assignor in assignors().values():
+    for assignor in ASSIGNORS.values():
         assigning = assignor(subscribers, {T1: 20_000})
         next(assigning)
         assert sizes(finish(assigning)) == dict.fromkeys(subscribers, 20)

@@ -9,6 +9,7 @@ import pytest
 from ottla.coordination.outcome import Outcome
 from ottla.groups.answers import ConsumerHeartbeatAnswer
 from ottla.groups.consumer import consumer_groups, group_update, regexes
+from ottla.groups.consumer.assignor import SLICE_PARTITIONS
 from ottla.groups.consumer.consumer_group import ConsumerGroup
 from ottla.groups.consumer_config import ConsumerGroupConfig, GroupTimes
 from ottla.groups.deleted_topics import DeletedTopics
@@ -17,6 +18,7 @@ from ottla.groups.group_config import GroupConfig
 from ottla.groups.group_shard import GroupShard
 from ottla.groups.members import MemberProtocol
 from ottla.groups.requests import ConsumerHeartbeat, Join
+from ottla.groups.step import AssignmentTimer
 from ottla.metadata.image.image import MetadataImage, PartitionImage, TopicImage
 from ottla.model.error_code import ErrorCode
 from ottla.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -128,3 +130,19 @@ def test_a_group_whose_record_would_be_too_large_does_not_become_a_classic_one(r
     harness.beat(ConsumerHeartbeat("g", "a", -1))
     [group] = harness.shard.groups()
     assert group.group_type is kind
+
+
+def test_a_member_that_waits_for_the_first_assignment_is_in_an_epoch_of_its_own():
+    topics = {f"t{number}": SLICE_PARTITIONS for number in range(group_update.SLICES_AT_ONCE + 2)}
+    harness = Harness(topics)
+    request = ConsumerHeartbeat(
+        "g", "a", 0, rebalance_timeout_ms=1_000, topic_names=tuple(topics), server_assignor="range", owned=()
+    )
+    answer = harness.beat(request)
+    assert (answer.error, answer.member_epoch, answer.assignment) == (ErrorCode.NONE, 1, {})
+    assert (harness.group.epoch, harness.group.target_epoch, harness.group.state_name) == (2, 1, "Assigning")
+    for _ in topics:
+        harness.apply(harness.shard.handle_timer(0, AssignmentTimer("g")))
+    answer = harness.beat(ConsumerHeartbeat("g", "a", 1))
+    assert answer.member_epoch == 2
+    assert [len(indexes) for indexes in (answer.assignment or {}).values()] == [SLICE_PARTITIONS] * len(topics)

@@ -2,10 +2,12 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from ottla import __version__
 from ottla.metadata.store import embedded, session_files
 from ottla.metadata.store.embedded import FILE_NAME, EmbeddedStore
 from ottla.metadata.store.interface import (
@@ -17,6 +19,7 @@ from ottla.metadata.store.interface import (
     StaleOffsetError,
     StoreError,
 )
+from ottla.metadata.store.private_file import create_private
 from ottla.metadata.store.session_files import DIRECTORY_NAME
 
 
@@ -244,18 +247,42 @@ async def test_a_file_that_is_no_database_is_refused_with_its_path(tmp_path):
     await store.close()
 
 
-async def test_a_file_of_a_newer_release_is_refused(tmp_path):
-    with sqlite3.connect(tmp_path / FILE_NAME) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    connection.close()
+async def test_a_file_of_a_newer_layout_says_which_release_it_needs(tmp_path):
     store = EmbeddedStore(tmp_path)
-    with pytest.raises(StoreError, match="layout 99"):
+    await store.open("x")
+    await store.close()
+    path = tmp_path / FILE_NAME
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        assert connection.execute("SELECT * FROM written_by").fetchall() == [(2, __version__)]
+        connection.execute("PRAGMA user_version = 99")
+        connection.execute("INSERT INTO written_by VALUES (99, '7.1.0')")
+        connection.execute("INSERT INTO log VALUES (17, x'00')")
+        before = list(connection.iterdump())
+    store = EmbeddedStore(tmp_path)
+    with pytest.raises(StoreError) as refused:
+        await store.open("x")
+    await store.close()
+    assert str(refused.value) == (
+        f"{path} has layout 99 of Ottla 7.1.0, and this is Ottla {__version__}, which reads layout 2: "
+        "start Ottla 7.1.0 or newer; nothing was changed"
+    )
+    with closing(sqlite3.connect(path)) as connection:
+        assert list(connection.iterdump()) == before
+
+
+async def test_a_file_of_a_newer_layout_that_nobody_noted_needs_a_newer_release(tmp_path):
+    create_private(tmp_path / FILE_NAME)
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    store = EmbeddedStore(tmp_path)
+    with pytest.raises(StoreError, match=r"layout 99, and .* start a newer release"):
         await store.open("x")
     await store.close()
 
 
 async def test_a_first_start_that_was_cut_short_can_be_made_again(tmp_path):
     """The tables and the cluster id come in one transaction: there is no half of it."""
+    create_private(tmp_path / FILE_NAME)
     with sqlite3.connect(tmp_path / FILE_NAME) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
     connection.close()
@@ -289,6 +316,7 @@ async def test_the_secret_of_the_first_start_stays(open_store):
 
 
 async def test_a_file_of_the_layout_of_one_broker_is_moved_up(tmp_path):
+    create_private(tmp_path / FILE_NAME)
     with sqlite3.connect(tmp_path / FILE_NAME) as connection:
         connection.executescript(
             """

@@ -1,7 +1,10 @@
+import asyncio
+import json
 from pathlib import Path
 
 import pytest
 
+from ottla.cli.main import run
 from ottla.metadata.store.interface import Controllership, StoreError
 from ottla.metadata.store.location import open_store, parse_zookeeper
 from ottla.metadata.store.migration import move_metadata
@@ -42,6 +45,13 @@ async def test_ids_and_epochs_and_records_are_as_they_were(tmp_path, location):
     assert await store.elect(session, seen_epoch=2) == 3
     assert await store.append([b"d"], controller_epoch=3, expected_end_offset=3) == 4
     await store.close()
+
+
+def test_a_program_is_told_of_the_move(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = asyncio.run(stopped_broker(tmp_path / "data"))
+    location = f"embedded:{tmp_path / 'shared'}"
+    assert run(["cluster", "move", "--data", str(directory), location, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"cluster_id": "cluster", "metadata": location}
 
 
 async def test_what_was_moved_is_not_gone_on_with(tmp_path, location):

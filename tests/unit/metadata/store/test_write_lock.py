@@ -64,16 +64,19 @@ async def test_who_reads_goes_on_while_another_is_stopped_in_a_write_and_one_lin
                 continue
 
     appended = asyncio.create_task(append())
-    while "so nothing can be decided" not in caplog.text:
+    while "the metadata cannot change" not in caplog.text:
         assert (await store.read(0)).records == ()
         assert (await store.controller()).alive
     assert not appended.done()
-    [line] = [each.getMessage() for each in caplog.records if "so nothing can be decided" in each.getMessage()]
-    assert f"process {writer.pid}, which is stopped (`kill -CONT {writer.pid}` lets it go on), has been writing" in line
+    [line] = [each.getMessage() for each in caplog.records if "the metadata cannot change" in each.getMessage()]
+    assert (
+        f"process {writer.pid}, which is stopped (`kill -CONT {writer.pid}` lets it go on), has held the write lock"
+        in line
+    )
     writer.kill()
     assert await appended == 1
     assert (await store.read(0)).records == (b"a",)
-    assert len([each for each in caplog.records if "can be written again" in each.getMessage()]) == 1
+    assert len([each for each in caplog.records if "is writable again" in each.getMessage()]) == 1
     await store.close()
 
 
@@ -106,7 +109,7 @@ async def test_who_starts_waits_longer_and_its_session_begins_when_it_could_writ
 
     await look_and_wait()
     clock.advance(max(embedded.LOCK_TIMEOUT_MS, SESSION_TIMEOUT_MS) + 1)
-    while caplog.text.count("so nothing can be decided") < 2 and not any(each.done() for each in starting):  # noqa: ASYNC110
+    while caplog.text.count("the metadata cannot change") < 2 and not any(each.done() for each in starting):  # noqa: ASYNC110
         await asyncio.sleep(0)
     await look_and_wait()
     writer.kill()

@@ -1,14 +1,17 @@
 """What is ZooKeeper's alone: answers that are lost, servers that go and come back, nodes that are somebody else's."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
 
 from ottla.metadata.store.interface import FencedError, StoreError
-from ottla.metadata.store.location import open_store
+from ottla.metadata.store.location import open_store, parse_zookeeper
 from ottla.metadata.store.zookeeper import ZooKeeperStore
+from ottla.settings.definition import InvalidSettingError
 from tests.unit.metadata.store.answer_eater import AnswerEater
 from tests.unit.metadata.store.party import Party
 from tools.zookeeper import ZooKeeperServers
@@ -229,7 +232,7 @@ async def test_what_a_controller_that_is_over_would_clear_away_may_be_its_succes
         sessions = [await store.register_broker(number, b"") for number, store in enumerate((first, second), 1)]
         old = await first.elect(sessions[0], seen_epoch=0)
         await first.append([b"a"], controller_epoch=old, expected_end_offset=0)
-        remove_before = first._remove_before
+        remove_before = first._log.remove_before
 
         async def stands_still(*args):
             new = await second.elect(sessions[1], seen_epoch=old)
@@ -237,7 +240,7 @@ async def test_what_a_controller_that_is_over_would_clear_away_may_be_its_succes
             await second.write_snapshot([b"a and b"], controller_epoch=new, end_offset=2)
             await remove_before(*args)
 
-        monkeypatch.setattr(first, "_remove_before", stands_still)
+        monkeypatch.setattr(first._log, "remove_before", stands_still)
         with pytest.raises(StoreError):
             await first.write_snapshot([b"a"], controller_epoch=old, end_offset=1)
         assert (await second.read(0)).snapshot == (b"a and b",)
@@ -293,7 +296,12 @@ async def test_a_zookeeper_that_is_not_there_is_refused_with_what_to_do():
 async def test_a_store_of_a_newer_layout_is_refused(new_party, location, nodes):
     new_party()
     nodes.set("/metadata/layout", b"99")
-    assert "has layout 99, this release knows 1" in await refused(location)
+    nodes.set("/metadata/written_by", b"7.1.0")
+    told = await refused(location)
+    assert "has layout 99 of Ottla 7.1.0, and this is Ottla " in told
+    assert "start Ottla 7.1.0 or newer; nothing was changed" in told
+    nodes.delete("/metadata/written_by")
+    assert "start a newer release; nothing was changed" in await refused(location)
 
 
 async def test_the_node_of_a_kafka_cluster_is_refused_and_left_alone(location, nodes):
@@ -307,7 +315,7 @@ async def test_a_zookeeper_that_may_not_be_written_to_is_refused(location, nodes
     from kazoo.security import make_acl
 
     nodes.set_acls("/", [make_acl("world", "anyone", read=True, admin=True)])
-    assert "does not let this broker write" in await refused(location)
+    assert "does not let this broker read or write" in await refused(location)
     nodes.set_acls("/", [make_acl("world", "anyone", all=True)])
 
 
@@ -316,3 +324,68 @@ async def test_servers_without_a_majority_are_refused(tmp_path):
         for number in range(2):
             servers.kill(number)
         assert "start ZooKeeper" in await refused(servers.location(), 1_000)
+
+
+@pytest.fixture
+def closed_location(zookeeper: ZooKeeperServers, tmp_path: Path) -> str:
+    """Not below the node of the other tests: who creates a node with credentials owns its parents too."""
+    return zookeeper.location(tmp_path.name)
+
+
+def all_paths(nodes, path=""):
+    yield from (below for name in nodes.get_children(path or "/") for below in all_paths(nodes, f"{path}/{name}"))
+    yield path
+
+
+async def test_with_credentials_nobody_else_reads_or_changes_a_node(closed_location):
+    store = open_store(closed_location, Path(), zookeeper_credentials="ottla:correct horse")
+    try:
+        await store.open("cluster")
+        await store.cluster_secret(b"secret")
+        epoch = await store.elect(await store.register_broker(1, b""), seen_epoch=0)
+        await store.append([b"a", b"b"], controller_epoch=epoch, expected_end_offset=0)
+        await store.append([b"x" * (2 << 20)], controller_epoch=epoch, expected_end_offset=2)
+        await store.write_snapshot([b"A"], controller_epoch=epoch, end_offset=2)
+        hosts, root = parse_zookeeper(closed_location)
+        stranger = KazooClient(hosts)
+        await asyncio.to_thread(stranger.start)
+        try:
+            with pytest.raises(NoAuthError):
+                stranger.get(f"{root}/cluster/secret")
+            with pytest.raises(NoAuthError):
+                stranger.create(f"{root}/brokers/ids/77", b"")
+        finally:
+            stranger.stop()
+            stranger.close()
+        owner = KazooClient(f"{hosts}{root}", auth_data=[("digest", "ottla:correct horse")])
+        await asyncio.to_thread(owner.start)
+        try:
+            paths = [path or "/" for path in all_paths(owner)]
+            assert {"/cluster/secret", "/brokers/ids/1", "/metadata/log"} <= set(paths)
+            assert {(acl.id.scheme, acl.perms) for path in paths for acl in owner.get_acls(path)[0]} == {("digest", 31)}
+        finally:
+            owner.stop()
+            owner.close()
+    finally:
+        await store.close()
+    other = open_store(closed_location, Path(), zookeeper_credentials="ottla:wrong")
+    with pytest.raises(StoreError, match=r"metadata\.zookeeper\.credentials"):
+        await other.open("cluster")
+    await other.close()
+
+
+async def test_nodes_that_were_created_without_credentials_are_refused_with_them(closed_location):
+    store = open_store(closed_location, Path())
+    await store.open("cluster")
+    await store.cluster_secret(b"secret")
+    await store.close()
+    closed = open_store(closed_location, Path(), zookeeper_credentials="ottla:correct horse")
+    with pytest.raises(StoreError, match="setAcl -R"):
+        await closed.open("cluster")
+    await closed.close()
+
+
+@pytest.mark.parametrize("credentials", ["ottla", "ottla:", ":secret"])
+def test_credentials_are_a_user_and_a_password(closed_location, credentials):
+    with pytest.raises(InvalidSettingError, match="USER:PASSWORD"):
+        open_store(closed_location, Path(), zookeeper_credentials=credentials)

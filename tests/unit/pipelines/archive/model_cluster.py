@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from ottla.client.cluster_metadata import PartitionMetadata, TopicMetadata
+from ottla.client.consuming.fetch import AbortedTransaction, FetchedBatches
+from ottla.client.consuming.group_offsets import CommittedOffset
+from ottla.client.consuming.offsets import IsolationLevel, ListedOffset, OffsetAt
 from ottla.client.errors import OffsetOutOfRangeError
-from ottla.client.fetch import AbortedTransaction, FetchedBatches
-from ottla.client.group_offsets import CommittedOffset
-from ottla.client.offsets import IsolationLevel, ListedOffset, OffsetAt
+from ottla.client.io.cluster_metadata import PartitionMetadata, TopicMetadata
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import build_batch
 
@@ -33,6 +33,8 @@ class ModelCluster:
     positions: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
     expires_on_fetch: int = 0
     partitions: int = 1
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
+    """With which everything has to be read."""
 
     def append(self, *records: tuple, offsets: list[int] | None = None, epoch: int = 0, **batch: Any) -> None:
         base = offsets[0] if offsets else self.end
@@ -55,7 +57,7 @@ class ModelCluster:
     def list_offsets(
         self, at: Mapping[TopicPartition, int], *, isolation: IsolationLevel
     ) -> dict[TopicPartition, ListedOffset]:
-        assert isolation is IsolationLevel.READ_COMMITTED
+        assert isolation is self.isolation
         return {
             place: ListedOffset(self.start if when == OffsetAt.EARLIEST else self.end, -1, 0)
             for place, when in at.items()
@@ -64,7 +66,7 @@ class ModelCluster:
     def fetch_raw(
         self, topic: str, partition: int, offset: int, *, max_bytes: int, max_wait_ms: int, isolation: IsolationLevel
     ) -> FetchedBatches:
-        assert isolation is IsolationLevel.READ_COMMITTED
+        assert isolation is self.isolation
         self.start = max(self.start, self.expires_on_fetch)
         if not self.start <= offset <= self.end:
             raise OffsetOutOfRangeError(topic, partition, offset)

@@ -9,8 +9,8 @@ from uuid import UUID
 import pyarrow.parquet as pq
 import pytest
 
-from ottla.client.fetch import AbortedTransaction
-from ottla.client.group_offsets import CommittedOffset
+from ottla.client.consuming.fetch import AbortedTransaction
+from ottla.client.consuming.group_offsets import CommittedOffset
 from ottla.model.topic_partition import TopicPartition
 from ottla.pipelines.archive import running
 from ottla.pipelines.archive.archive import Archive

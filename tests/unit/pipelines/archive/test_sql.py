@@ -25,8 +25,8 @@ def archive(tmp_path: Path) -> Archive:
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("", "'' is no query: it gives no rows"),
-        ("-- nothing", "'-- nothing' is no query"),
+        ("", "'' is not a query: it gives no rows"),
+        ("-- nothing", "'-- nothing' is not a query"),
         ("selct 1", 'the views are "t"'),
         ("select cast(decode(value) as int) from t", "Could not convert string 'v' to INT32"),
     ],

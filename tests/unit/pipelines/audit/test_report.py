@@ -99,3 +99,16 @@ def test_checksums_add_up_modulo_two_to_the_64():
 def test_a_query_that_waits_for_rows_did_no_batch():
     idle = {**PROGRESS, "batchId": 13, "numInputRows": 0, "durationMs": {"latestOffset": 2, "triggerExecution": 2}}
     assert report_of(idle, "flights", 60_000) is None
+
+
+def test_the_ways_out_that_are_counted_with_the_way_in_are_counts_of_their_own():
+    metrics: dict[str, int | None] = {"rows": 3, "low": 6, "high": 0, "out:rows": 2, "out:low": 5, "out:high": 0}
+    metrics |= {"dead_letters:rows": 1, "dead_letters:low": 1, "dead_letters:high": None, "bad:not taken": 1}
+    observed = {Point("lake", "in", balanced=True).name: metrics}
+    report = report_of(PROGRESS | {"observedMetrics": observed}, "flights", 60_000)
+    assert report is not None
+    assert [(each.step, each.role, each.balanced, each.rows, int(each.checksum, 16)) for each in report.points] == [
+        ("lake", "in", True, 3, 6),
+        ("lake", "out", False, 2, 5),
+        ("lake", "dead_letters", False, 1, 1),
+    ]

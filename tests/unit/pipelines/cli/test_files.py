@@ -30,9 +30,10 @@ def test_the_file_that_init_writes_has_no_mistakes_and_a_test(capsys: pytest.Cap
 def test_init_leaves_a_file_that_is_there_alone(capsys: pytest.CaptureFixture[str]) -> None:
     Path("orders.toml").write_text("mine")
     assert run(["pipeline", "init", "orders"]) == 1
-    assert capsys.readouterr().err.startswith("ottla: orders.toml is there already and was left alone")
+    assert capsys.readouterr().err.startswith("ottla: orders.toml already exists")
     assert Path("orders.toml").read_text() == "mine"
-    assert run(["pipeline", "init", "orders", "-o", "other.toml"]) == 0
+    assert run(["pipeline", "init", "orders", "-o", "other.toml", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"pipeline": "orders", "file": "other.toml"}
     assert run(["pipeline", "init", "Orders!"]) == 2
     assert run(["pipeline", "init", "orders", "-o", "orders.yaml"]) == 2
 

@@ -49,39 +49,39 @@ def test_a_mistake_in_the_file_is_told_with_its_place(capsys, file, tmp_path):
 def test_one_pipeline_does_not_run_twice_in_a_driver(capsys, file):
     assert failed(capsys, "run", file, file) == (
         ExitCode.USAGE,
-        "pipeline p is given more than once: each needs a name of its own",
+        "two pipelines are named p: each needs its own name",
     )
 
 
 def test_a_file_without_tests_says_so(capsys, file):
     code, said = failed(capsys, "test", file)
     assert code == ExitCode.NOT_FOUND
-    assert said.endswith("there is no [[tests]]")
+    assert said.endswith("has no [[tests]]")
 
 
 def test_a_step_that_is_not_there_is_answered_with_those_that_are(capsys, file):
     code, said = failed(capsys, "inspect", file, "hourly")
     assert code == ExitCode.NOT_FOUND
-    assert said.endswith("there is no source or step 'hourly': it has events")
+    assert said.endswith("has no source or step 'hourly'; it has events")
 
 
 @pytest.mark.parametrize("arguments", [[], ["--to", "latest", "events:0=1"]], ids=["nowhere", "two places"])
 def test_reset_needs_one_place_to_go_to(capsys, file, arguments):
     code, said = failed(capsys, "reset", file, *arguments)
     assert code == ExitCode.USAGE
-    assert said.startswith("say where to")
+    assert said.startswith("give --to (earliest, latest or a time)")
 
 
 def test_reset_of_a_sink_that_is_not_there(capsys, file):
     code, said = failed(capsys, "reset", file, "--to", "latest", "--sink", "x")
     assert code == ExitCode.NOT_FOUND
-    assert said.endswith("there is no sink 'x'")
+    assert said.endswith("has no sink 'x'")
 
 
 def test_reset_before_the_first_run_says_what_decides(capsys, file):
     code, said = failed(capsys, "reset", file, "--to", "latest", "-b", "127.0.0.1:1")
     assert code == ExitCode.FAILED
-    assert said == "sink out: it has not run yet: `start` of its sources decides where it begins"
+    assert said == "sink out: it has not run yet, so there is nothing to reset: set `start` of its sources"
 
 
 def test_the_brokers_are_those_of_the_command_line_the_file_the_environment(monkeypatch):

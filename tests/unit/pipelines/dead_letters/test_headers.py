@@ -28,6 +28,7 @@ _LETTERS = st.builds(
     attempt=_NUMBER,
     batch=_NUMBER,
     replays=st.integers(0, 1_000),
+    cut=_TEXT,
 )
 _OWN = st.lists(st.tuples(st.text(max_size=8), st.none() | st.binary(max_size=8)), max_size=4)
 

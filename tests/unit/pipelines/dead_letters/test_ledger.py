@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.consumer_record import ConsumerRecord
+from ottla.client.consuming.consumer_record import ConsumerRecord
 from ottla.pipelines.dead_letters import ledger
 from ottla.pipelines.dead_letters.ledger import Done, LedgerError, key_of, newest_values
 

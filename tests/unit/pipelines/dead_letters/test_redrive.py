@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ottla.client.consumer_record import ConsumerRecord
+from ottla.client.consuming.consumer_record import ConsumerRecord
 from ottla.pipelines.dead_letters.filters import Filter
 from ottla.pipelines.dead_letters.headers import Header, Letter, headers_of, letter_of
 from ottla.pipelines.dead_letters.redrive import Destination, Refusal, Rules, decide
@@ -51,6 +51,12 @@ def test_a_letter_that_does_not_say_when_its_record_was_has_the_time_of_its_refu
         (Letter("gone", 0, 1), RULES, "no such topic", "gone does not exist"),
         (Letter("__consumer_offsets", 0, 1), RULES, "internal topic", "came from __consumer_offsets"),
         (Letter("__ottla-dlq-redriven", 0, 1), RULES, "internal topic", "came from __ottla-dlq-redriven"),
+        (
+            Letter("events", 0, 1, cut="it has more than 9 bytes"),
+            RULES,
+            "cut",
+            "than 9 bytes: the record is at events-0@1",
+        ),
         (Letter("events", 0, 1, replays=3), RULES, "sent back too often", "sent back 3 times"),
         (Letter("events", 0, 1, replays=1), Rules("dead", max_replays=1), "sent back too often", "sent back once"),
     ],

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from ottla.client.cluster_metadata import PartitionMetadata, TopicMetadata
-from ottla.client.offsets import IsolationLevel, ListedOffset, OffsetAt
+from ottla.client.consuming.offsets import IsolationLevel, ListedOffset, OffsetAt
+from ottla.client.io.cluster_metadata import PartitionMetadata, TopicMetadata
 from ottla.model.topic_partition import TopicPartition
 from ottla.pipelines.replay.ranges import FILE, Place, parse_place, remember, remembered, resolve
 from ottla.pipelines.replay.replayed import ReplayError, ReplayRange

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.client.consumer_record import ConsumerRecord
+from ottla.client.consuming.consumer_record import ConsumerRecord
 from ottla.pipelines.replay.replayed import ReplayError
 from ottla.pipelines.replay.sides import _row, table_rows
 from ottla.pipelines.spec.model import TableSink
@@ -52,6 +52,34 @@ def test_a_table_without_a_key_without_the_column_or_that_is_not_there_is_refuse
     ):
         with pytest.raises(ReplayError, match=message):
             list(table_rows(SINK, where, key))
+
+
+@pytest.mark.slow
+def test_times_of_any_year_are_compared(tmp_path: Path):
+    import pyarrow as pa
+
+    from ottla.pipelines.replay.sides import _values
+
+    us = [0, 253_402_300_800_000_000, 9_000_000_000_000_000_001, -62_135_596_800_000_001, None]
+    zoned, plain = pa.array(us, pa.timestamp("us", "UTC")), pa.array(us, pa.timestamp("us"))
+    days = pa.array([0, 2_932_897, -719_163, 10_000_000, None], pa.date32())
+    nested = pa.array(
+        [[{"at": 253_402_300_800_000_000}], [], None, [None], [{"at": None}]],
+        pa.list_(pa.struct([("at", pa.timestamp("us"))])),
+    )
+    texts = [
+        "1970-01-01T00:00:00",
+        "10000-01-01T00:00:00",
+        "287168-08-24T16:00:00.000001",
+        "0000-12-31T23:59:59.999999",
+    ]
+    assert _values(plain) == [*texts, None]
+    assert _values(zoned) == [*(f"{text}+00:00" for text in texts), None]
+    assert _values(days) == ["1970-01-01", "10000-01-01", "0000-12-31", "29349-01-26", None]
+    assert _values(nested) == [[{"at": "10000-01-01T00:00:00"}], [], None, [None], [{"at": None}]]
+    # As Python says it, where it can.
+    for text, value in zip(_values(days)[:1] + _values(zoned)[:1], [days[0], zoned[0]], strict=True):
+        assert text == value.as_py().isoformat()
 
 
 def test_columns_of_a_json_value_may_be_the_key_of_a_record():

@@ -88,5 +88,5 @@ def test_the_ids_that_a_sink_writes_with():
     table = TableSink(name="lake", input="e", format="delta", path="lake")
     source = Source(name="e", topics=("e",))
     spec = PipelineSpec(name="p", sources={"e": source}, sinks=(topic, table), dead_letters=DeadLetters(topic="dead"))
-    assert transactional_ids(spec, topic) == ["p.out"]
-    assert transactional_ids(spec, table) == ["p.lake.dead-letters"]
+    assert transactional_ids(spec, topic) == ["p.out", "p.out.raised"]
+    assert transactional_ids(spec, table) == ["p.lake.dead-letters", "p.lake.raised"]

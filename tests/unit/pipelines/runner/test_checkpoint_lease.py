@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.client.admin import CreatedTopic, NewTopic
+from ottla.client.admin.admin import CreatedTopic, NewTopic
+from ottla.client.consuming.offsets import ListedOffset, OffsetAt
 from ottla.client.errors import BrokerError, ConnectionLostError
-from ottla.client.offsets import ListedOffset, OffsetAt
 from ottla.model.error_code import ErrorCode
 from ottla.native import decode_records
 from ottla.pipelines.runner import checkpoint_lease

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
-from ottla.client.producer_batch import Identity
+from ottla.client.producing.producer_batch import Identity
 from ottla.pipelines.runner.failure import LINE_CHARS_MAX, Verdict, failure_of, reason_of
 from pyspark_ottla.sink_commit import TransactionPart, UncommittableError, _check_attempts
 from pyspark_ottla.sink_lease import Lease
@@ -62,6 +62,11 @@ def test_an_exception_in_python_is_told_without_its_traceback():
         ("TableError: lake: the rows do not fit the table, nothing was written", Verdict.HOPELESS),
         ("BrokerError: REQUEST_TIMED_OUT while producing", Verdict.UNREACHABLE),
         ("ValueError: something else", Verdict.UNKNOWN),
+        ("SparkArithmeticException: [DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012", Verdict.ROW),
+        ("NumberFormatException: [CAST_INVALID_INPUT] The value 'Connection refused' SQLSTATE: 22018", Verdict.ROW),
+        ("SparkRuntimeException: [USER_RAISED_EXCEPTION] too long SQLSTATE: P0001", Verdict.ROW),
+        ("SparkRuntimeException: [USER_RAISED_EXCEPTION] expectation failed: step a SQLSTATE: P0001", Verdict.HOPELESS),
+        ("SparkException: [STREAM_FAILED] Query terminated SQLSTATE: XXKST", Verdict.UNKNOWN),
     ],
 )
 def test_what_is_worth_another_attempt(text, verdict):

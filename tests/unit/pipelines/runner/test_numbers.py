@@ -50,6 +50,20 @@ PROGRESS: dict[str, Any] = {
 NOW_MS = 1_767_225_602_500
 
 
+def test_rows_that_a_sink_does_not_take_are_bad():
+    observed = PROGRESS["observedMetrics"]
+    for name, refused in (("out?", 2), ("ottla.audit:in:=:out", 2), ("out?", 0)):
+        numbers = numbers_of(
+            SPEC,
+            "p.out",
+            PROGRESS | {"observedMetrics": observed | {name: {"rows": 7, "bad:not taken": refused}}},
+            NOW_MS,
+        )
+        assert numbers.steps.get("out") == (StepNumbers(7, 5, {"not taken": 2}) if refused else None)
+        assert numbers.bad_rows == numbers_of(SPEC, "p.out", PROGRESS, NOW_MS).bad_rows + refused
+        assert (numbers.bad_reason == "out: not taken") == (refused > 0)
+
+
 def test_a_progress_as_numbers():
     numbers = numbers_of(SPEC, "p.out", PROGRESS, NOW_MS)
     assert numbers.steps == {

@@ -12,6 +12,7 @@ class Query:
 
     def __init__(self, error: Exception | None = None, *, active: bool = False, left: int = 0) -> None:
         self.isActive = active
+        self.works = False
         self._error = error
         self.stopped = False
         self._left = left
@@ -33,6 +34,13 @@ class Told:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.started: list[str] = []
+
+    def starting(self, name):
+        self.started.append(name)
+
+    def working(self, name):
+        self.lines.append(f"{name} works")
 
     def progressed(self, name, progress):
         self.lines.append(f"{name} batch {progress['batchId']}")
@@ -96,6 +104,46 @@ def test_what_is_hopeless_is_not_tried_again_and_the_others_go_on():
     [(name, failure)] = watched.run()
     assert (name, failure.verdict) == ("p.a", Verdict.HOPELESS)
     assert not healthy.isActive
+
+
+ROW = ValueError("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012")
+
+
+def test_a_query_that_a_row_ended_is_started_again_at_once_when_the_row_is_set_aside():
+    told, clock = Told(), ManualClock(0)
+    queries = iter([Query(ROW), Query()])
+    seen: list[Failure] = []
+    watched = supervisor(told, clock)
+    watched.add("p.a", lambda: next(queries), lambda query: [], seen.append)
+    while watched.step():
+        pass
+    assert [(each.verdict, each.reason) for each in seen] == [(Verdict.ROW, told.lines[0].partition("restarts: ")[2])]
+    assert told.lines[1:] == ["p.a finished"]
+
+
+def test_a_query_whose_row_is_not_found_ends_with_what_was_found_out():
+    told, clock = Told(), ManualClock(0)
+    watched = supervisor(told, clock)
+    hopeless = Failure("step sums: overflow", Verdict.HOPELESS)
+    watched.add("p.a", lambda: Query(ROW), lambda query: [], lambda failure: hopeless)
+    while watched.step():
+        pass
+    assert told.lines[-1] == "p.a gave up: step sums: overflow"
+    assert watched.run() == [("p.a", hopeless)]
+
+
+def test_a_search_that_fails_is_a_failure_like_others():
+    told, clock = Told(), ManualClock(0)
+    queries = iter([Query(ROW), Query()])
+
+    def mend(failure: Failure) -> Failure | None:
+        raise ConnectionError("no broker could be reached")
+
+    watched = supervisor(told, clock)
+    watched.add("p.a", lambda: next(queries), lambda query: [], mend)
+    while watched.step():
+        clock.advance(1_000)
+    assert told.lines[1:] == ["p.a waits: ConnectionError: no broker could be reached", "p.a finished"]
 
 
 def test_a_query_that_is_to_end_finishes_its_micro_batch_and_is_not_interrupted():

@@ -106,7 +106,7 @@ def test_mistakes_of_a_declared_pipeline_stand_at_the_lines_of_its_calls(module:
     ("change", "target", "said"),
     [
         (MODULE, ":nothing", ":1:1: there is no nothing here"),
-        (MODULE, ":TOPIC", ":1:1: TOPIC is no pipeline"),
+        (MODULE, ":TOPIC", ":1:1: TOPIC is not a pipeline"),
         (MODULE, "", ":1:1: the pipeline in this module is not named"),
         ("a = 1\nb = a / 0\n", ":flights", ":2:1: running it failed: ZeroDivisionError: division by zero"),
         ("a = (\n", ":flights", ":1:5: this is not Python: '(' was never closed"),

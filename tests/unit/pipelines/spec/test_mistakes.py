@@ -122,7 +122,7 @@ def test_an_empty_file_says_what_a_pipeline_must_have() -> None:
 @pytest.mark.parametrize(
     ("content", "file", "said"),
     [
-        (b"name = flights", "p.toml", "1:8: this is not TOML: Invalid value (texts stand in quotation marks)"),
+        (b"name = flights", "p.toml", "1:8: this is not TOML: Invalid value (strings need quotation marks)"),
         (
             b"name = 'a'\nname = 'b'",
             "p.toml",

@@ -57,6 +57,13 @@ def test_young_records_stay_out_of_reach():
     assert found(config=LogConfig(min_compaction_lag_ms=9_500)) == DirtyRange(0, 0, 0, 0, is_overdue=False)
 
 
+def test_there_is_nothing_to_do_where_the_log_begins_within_a_segment_that_may_not_be_touched():
+    assert found(log_start=5, stable_end=5) == DirtyRange(5, 5, 0, 0, is_overdue=False)
+    lags = LogConfig(min_compaction_lag_ms=9_500, max_compaction_lag_ms=9_500)
+    assert found(log_start=15, config=lags) == DirtyRange(15, 15, 100, 0, is_overdue=False)
+    assert found(cleaned_up_to=15, stable_end=12) == DirtyRange(15, 15, 100, 0, is_overdue=False)
+
+
 def test_a_young_segment_that_was_compacted_already_holds_nothing_up():
     config = LogConfig(min_compaction_lag_ms=9_500)
     assert found(cleaned_up_to=10, config=config) == DirtyRange(10, 10, 100, 0, is_overdue=False)

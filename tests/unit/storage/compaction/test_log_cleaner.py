@@ -485,6 +485,16 @@ async def test_a_pass_ends_where_what_it_may_compact_ends_though_no_batch_lies_r
         assert await directory.manager.cleaner.run_once() is None, "nothing is left to do"
 
 
+async def test_a_log_that_begins_within_a_young_segment_does_not_keep_the_cleaner_from_others(path: Path) -> None:
+    async with opened(path) as directory:
+        cut = await directory.log(replace(COMPACTED, min_compaction_lag_ms=3_600_000))
+        await directory.append_all(cut, [stamped(key, "young", NOW_MS) for key in range(20)])
+        await write(directory, cut)
+        assert cut.segments[1].base_offset > 1
+        cut.delete_records_before(1)
+        assert await directory.manager.cleaner.run_once() is None
+
+
 def stamped(key: int, value: str, timestamp: int) -> bytearray:
     return build_batch([(timestamp, b"key-%d" % key, value.encode() * 10, [])])
 

@@ -1,0 +1,143 @@
+"""How clients prove who they are: by which mechanisms of SASL, and against what, at each listener.
+
+PLAIN            the passwords of the listener's JAAS line
+SCRAM-SHA-...    the credentials in the metadata
+"""
+
+import hashlib
+import hmac
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from ottla.metadata.image.image import MetadataImage
+from ottla.model.sasl import PLAIN
+from ottla.model.scram_credential import SCRAM_TYPES, ScramCredential
+from ottla.runtime.rng import Rng
+from ottla.security.plain import PlainServer
+from ottla.security.sasl_server import SaslServer
+from ottla.security.scram import ITERATIONS_MIN, MECHANISMS, base64_of
+from ottla.security.scram_server import CredentialOf, ScramServer
+from ottla.settings.broker_settings import BrokerSettings
+from ottla.settings.jaas import parse_jaas
+
+NONCE_BYTES: Final = 24
+_SALT_BYTES: Final = 16
+_SALT_TEXT: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
+_NUMBERS: Final = {name: number for number, name in SCRAM_TYPES.items()}
+
+
+class ListenerLogin(Struct, frozen=True):
+    """How clients of one listener log in."""
+
+    mechanisms: tuple[str, ...]
+    passwords: Mapping[str, str]
+    """Of the users of PLAIN."""
+    receive_bytes_max: int
+    """The largest request before that."""
+    reauth_ms: int
+    """After how long they have to do it again; 0 for never."""
+
+    def __repr__(self) -> str:
+        """Without the passwords."""
+        return f"ListenerLogin({', '.join(self.mechanisms)})"
+
+
+class _Shape(Struct, frozen=True):
+    """What a credential looks like to who has not proved anything."""
+
+    salt_bytes: int = _SALT_BYTES
+    iterations: int = ITERATIONS_MIN
+    has_text_salt: bool = False
+    """As Kafka's tools make it: of digits and lower case letters."""
+
+
+class Authentication:
+    """Belongs to the event loop."""
+
+    def __init__(self, settings: BrokerSettings, current_image: Callable[[], MetadataImage], rng: Rng) -> None:
+        self._current_image = current_image
+        self._rng = rng
+        self._secret = rng.token_bytes(_SALT_BYTES)
+        self._shaped: Mapping[str, Mapping[int, ScramCredential]] | None = None
+        self._shapes: dict[int, Sequence[_Shape]] = {}
+        self.failure_delay_ms = 0
+        """How long who could not prove it waits for the answer."""
+        self.listeners: Mapping[str, ListenerLogin] = {}
+        """The listeners at which clients have to log in, by name."""
+        self.configure(settings)
+
+    def use_secret(self, secret: bytes) -> None:
+        """What all brokers of the cluster know, in all their lives: users that are not there look alike to all."""
+        self._secret = hmac.digest(secret, b"users that are not there", "sha256")
+
+    def configure(self, settings: BrokerSettings) -> None:
+        """Apply what is set, to clients that come from now on."""
+        self.failure_delay_ms = settings.integer("connection.failed.authentication.delay.ms")
+        self.listeners = {
+            name: _login_of(settings, name)
+            for name, protocol in settings.listeners.protocols.items()
+            if protocol.has_sasl
+        }
+
+    def server(self, login: ListenerLogin, mechanism: str) -> SaslServer:
+        """The server of one exchange by one of the mechanisms of the listener."""
+        if mechanism == PLAIN:
+            return PlainServer(login.passwords)
+        return self.scram_server(mechanism, self.credential_of(mechanism))
+
+    def scram_server(self, mechanism: str, credential_of: CredentialOf) -> ScramServer:
+        """One that checks against other credentials."""
+        return ScramServer(MECHANISMS[mechanism], credential_of, base64_of(self._rng.token_bytes(NONCE_BYTES)))
+
+    def credential_of(self, mechanism: str) -> CredentialOf:
+        """The credentials of users for a mechanism of SCRAM."""
+        number = _NUMBERS[mechanism]
+
+        def find(user: str, said: Mapping[str, str]) -> ScramCredential:
+            del said
+            known = self._current_image().scram_credentials.get(user, {}).get(number)
+            return self._nobodys(mechanism, user) if known is None else known
+
+        return find
+
+    def _nobodys(self, mechanism: str, user: str) -> ScramCredential:
+        """A credential that nobody can prove: who asks cannot tell whether there is such a user.
+
+        What is seen of it, the salt and the iterations, looks like that of one of the users.
+        """
+        chosen = int.from_bytes(hmac.digest(self._secret, user.encode(), "sha256"))
+        shapes = self._shapes_of(_NUMBERS[mechanism])
+        shape = shapes[chosen % len(shapes)]
+        salt = hashlib.shake_256(self._secret + user.encode()).digest(shape.salt_bytes)
+        if shape.has_text_salt:
+            salt = bytes(_SALT_TEXT[each % len(_SALT_TEXT)] for each in salt)
+        size = hashlib.new(MECHANISMS[mechanism].hash_name).digest_size
+        return ScramCredential(salt, shape.iterations, self._rng.token_bytes(size), self._rng.token_bytes(size))
+
+    def _shapes_of(self, number: int) -> Sequence[_Shape]:
+        users = self._current_image().scram_credentials
+        if users is not self._shaped:
+            self._shaped, self._shapes = users, {}
+        shapes = self._shapes.get(number)
+        if shapes is None:
+            found = (each[number] for each in users.values() if number in each)
+            shapes = self._shapes[number] = [_shape_of(each) for each in found] or [_Shape()]
+        return shapes
+
+
+def _shape_of(credential: ScramCredential) -> _Shape:
+    return _Shape(len(credential.salt), credential.iterations, set(credential.salt) <= set(_SALT_TEXT))
+
+
+def _login_of(settings: BrokerSettings, listener: str) -> ListenerLogin:
+    mechanisms = settings.for_listener(listener, "sasl.enabled.mechanisms")
+    line = settings.for_listener(listener, "sasl.jaas.config", PLAIN)
+    receive_bytes_max = settings.for_listener(listener, "sasl.server.max.receive.size")
+    reauth_ms = settings.for_listener(listener, "connections.max.reauth.ms")
+    assert isinstance(mechanisms, tuple)
+    assert isinstance(receive_bytes_max, int)
+    assert isinstance(reauth_ms, int)
+    passwords = parse_jaas(line).users if isinstance(line, str) else {}
+    return ListenerLogin(mechanisms, passwords, receive_bytes_max, reauth_ms)

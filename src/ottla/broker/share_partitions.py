@@ -1,0 +1,254 @@
+"""The share partitions that this broker leads and somebody reads: their state, loaded when it is first needed.
+
+Members of share groups and the readers of other protocols enter a group first; while nobody is in it, nothing of it is
+kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from ottla.broker.access import Authorizer, Operation, ResourceType, require
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.queues.deliveries import Deliveries
+from ottla.queues.recent_reads import RecentReads
+from ottla.queues.redelivery import Backoff
+from ottla.queues.share_limits import ShareLimits
+from ottla.queues.share_partition import SharePartition
+from ottla.queues.share_state import ShareKey
+from ottla.queues.state_batches import combine
+
+if TYPE_CHECKING:
+    from ottla.model.principal import Principal
+    from ottla.queues.letters import WriteLetters
+    from ottla.queues.share_states import ShareStates
+    from ottla.replication.partition import Partition
+    from ottla.replication.replica_manager import ReplicaManager
+    from ottla.runtime.clock import Clock
+    from ottla.runtime.rng import Rng
+    from ottla.runtime.tasks import Tasks
+    from ottla.runtime.timer import Timer
+    from ottla.settings.group_settings import GroupSettings
+
+SHARE_PARTITIONS_MAX: Final = 100_000
+"""Share partitions that this broker leads and has loaded; a further one is refused until the group uses fewer."""
+
+Place = tuple[UUID, int]
+"""A partition: topic id and number."""
+
+
+class SharePartitions:
+    """Belongs to the event loop."""
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        states: ShareStates,
+        settings_of: Callable[[str], GroupSettings],
+        *,
+        clock: Clock,
+        rng: Rng,
+        timer: Timer,
+        tasks: Tasks,
+        authorizer: Authorizer,
+        write_letters: WriteLetters | None = None,
+    ) -> None:
+        """`settings_of` gives the settings of a group; without `write_letters` none are written."""
+        self._rng = rng
+        self._write_letters = write_letters
+        self._replicas = replicas
+        self._states = states
+        self._clock = clock
+        self._timer = timer
+        self._tasks = tasks
+        self._authorizer = authorizer
+        self.settings_of = settings_of
+        self._readers: dict[str, int] = {}
+        """How many readers each group has here."""
+        self._partitions: dict[ShareKey, asyncio.Task[SharePartition | ApiError]] = {}
+        self._reads = RecentReads()
+        self._waiters: dict[Place, set[asyncio.Event]] = {}
+
+    def enter(self, group_id: str) -> None:
+        """A reader of a group comes: its partitions may be loaded."""
+        self._readers[group_id] = self._readers.get(group_id, 0) + 1
+
+    def leave(self, group_id: str) -> None:
+        """A reader of a group goes. When it was the last, its partitions are given up once their state is written."""
+        self._readers[group_id] -= 1
+        if self._readers[group_id]:
+            return
+        del self._readers[group_id]
+        for key in [key for key in self._partitions if key.group_id == group_id]:
+            share = _result(self._partitions[key])
+            if share is not None:
+                share.retire()
+
+    def loaded(self, group_id: str, place: Place) -> SharePartition | None:
+        """The partition, if its state is loaded."""
+        return _result(self._partitions.get(ShareKey(group_id, *place)))
+
+    def add_waiter(self, place: Place, event: asyncio.Event) -> None:
+        """Set an event whenever records of a partition may be delivered again, to any group."""
+        self._waiters.setdefault(place, set()).add(event)
+
+    def remove_waiter(self, place: Place, event: asyncio.Event) -> None:
+        """No longer set an event. One that was not added does nothing."""
+        waiters = self._waiters.get(place)
+        if waiters is not None:
+            waiters.discard(event)
+            if not waiters:
+                del self._waiters[place]
+
+    def deliveries(self, principal: Principal, group_id: str, place: Place) -> Deliveries | None:
+        """How a group stands in a partition; None where no member has fetched since this broker leads it.
+
+        Raises ApiError: NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
+        TOPIC_AUTHORIZATION_FAILED.
+        """
+        partition = self._replicas.get_by_id(*place)
+        require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.TOPIC, partition.topic_partition.topic)
+        if not partition.is_leader:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {partition.topic_partition}")
+        share = self.loaded(group_id, place)
+        return None if share is None or not share.is_current else share.deliveries()
+
+    async def get(self, principal: Principal, group_id: str, place: Place) -> SharePartition:
+        """The partition with its state, loaded when it is first needed. Raises ApiError."""
+        partition = self._replicas.get_by_id(*place)
+        require(self._authorizer, principal, Operation.READ, ResourceType.TOPIC, partition.topic_partition.topic)
+        if not partition.is_leader:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {partition.topic_partition}")
+        key = ShareKey(group_id, *place)
+        loading = self._partitions.get(key)
+        if loading is not None and loading.done():
+            before = _result(loading)
+            if before is None:
+                loading = None
+            elif not before.is_current:
+                before.lose()
+                loading = None
+        if loading is None:
+            if len(self._partitions) >= SHARE_PARTITIONS_MAX:
+                raise ApiError(ErrorCode.POLICY_VIOLATION, "this broker serves too many share partitions")
+            loading = self._partitions[key] = self._tasks.spawn(self._load(key, partition), "share-load")
+        share = await asyncio.shield(loading)
+        if isinstance(share, ApiError):
+            if self._partitions.get(key) is loading:
+                del self._partitions[key]
+            raise share
+        # Meanwhile another may lead, and the members of the group may be gone.
+        if not share.is_current:
+            share.lose()
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"another broker leads {partition.topic_partition}")
+        if group_id not in self._readers:
+            share.retire()
+            raise ApiError(ErrorCode.SHARE_SESSION_NOT_FOUND, f"no share session of group {group_id} is open")
+        share.keep()
+        return share
+
+    async def get_current(self, principal: Principal, group_id: str, place: Place) -> None:
+        """Load a partition, anew where the group was made to begin elsewhere since: that is not told to leaders."""
+        loaded = _result(self._partitions.get(ShareKey(group_id, *place)))
+        share = await self.get(principal, group_id, place)
+        if share is not loaded:
+            return
+        stored = await self._states.summary(share.key)
+        if stored.error is ErrorCode.NONE and stored.state.state_epoch > share.state_epoch:
+            share.lose()
+            await self.get(principal, group_id, place)
+
+    async def _load(self, key: ShareKey, partition: Partition) -> SharePartition | ApiError:
+        """The partition, or why its state cannot be read now, such as that its coordinator moves: no crash of ours."""
+        try:
+            return await self._read(key, partition)
+        except ApiError as error:
+            return error
+
+    async def _read(self, key: ShareKey, partition: Partition) -> SharePartition:
+        leader_epoch = partition.leader_epoch
+        answer = await self._states.read(key, leader_epoch)
+        if answer.error is not ErrorCode.NONE:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER if answer.error is ErrorCode.FENCED_LEADER_EPOCH else answer.error
+            raise ApiError(code, answer.message or answer.error.name)
+        state = answer.state
+        start_offset = state.start_offset
+        if start_offset < 0:
+            start_offset = await self._first_offset(key.group_id, partition)
+        start_offset = max(start_offset, partition.log.log_start_offset)
+        share = SharePartition(
+            key,
+            partition,
+            self._states,
+            leader_epoch,
+            start_offset,
+            state.state_epoch,
+            combine(state.batches, (), start_offset),  # the log may begin within a batch
+            timer=self._timer,
+            tasks=self._tasks,
+            on_released=self._released,
+            on_lost=self._lost,
+            clock=self._clock,
+            rng=self._rng,
+            write_letters=self._write_letters,
+            reads=self._reads,
+        )
+        if state.start_offset < 0:
+            share.store_start()
+        return share
+
+    async def _first_offset(self, group_id: str, partition: Partition) -> int:
+        """Where a group begins that has not read the partition (`share.auto.offset.reset`)."""
+        reset = self.settings_of(group_id).text("share.auto.offset.reset") or "latest"
+        if reset == "earliest":
+            return partition.log.log_start_offset
+        if reset.startswith("by_duration:"):
+            from ottla.settings.offset_reset import duration_ms
+
+            timestamp = self._clock.now_ms() - duration_ms(reset.removeprefix("by_duration:"))
+            found = await partition.log.offset_for_timestamp(timestamp, lambda: partition.high_watermark)
+            if found is not None:
+                return found[1]
+        limits = self.limits(group_id)
+        return partition.last_stable_offset if limits.read_committed else partition.high_watermark
+
+    def limits(self, group_id: str) -> ShareLimits:
+        settings = self.settings_of(group_id)
+        return ShareLimits(
+            settings.integer("share.record.lock.duration.ms"),
+            settings.integer("share.delivery.count.limit"),
+            settings.integer("share.partition.max.record.locks"),
+            settings.text("share.isolation.level") == "read_committed",
+            Backoff(
+                settings.integer("ottla.retry.backoff.ms"),
+                settings.integer("ottla.retry.backoff.max.ms"),
+                settings.integer("ottla.retry.backoff.jitter.percent"),
+            ),
+            settings.text("errors.deadletterqueue.topic.name"),
+            settings.boolean("errors.deadletterqueue.copy.record.enable"),
+            settings.boolean("ottla.delivery.pause"),
+            settings.integer("ottla.delivery.rate.max"),
+        )
+
+    def _released(self, share: SharePartition) -> None:
+        place = share.key.topic_id, share.key.partition
+        for waiter in self._waiters.get(place, ()):
+            waiter.set()
+
+    def _lost(self, share: SharePartition) -> None:
+        loaded = self._partitions.get(share.key)
+        if _result(loaded) is share:
+            del self._partitions[share.key]
+        self._released(share)
+
+
+def _result(loaded: asyncio.Task[SharePartition | ApiError] | None) -> SharePartition | None:
+    """What was loaded; None while it is not, or could not be."""
+    if loaded is None or not loaded.done() or loaded.cancelled() or loaded.exception() is not None:
+        return None
+    found = loaded.result()
+    return None if isinstance(found, ApiError) else found

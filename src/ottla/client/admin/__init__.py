@@ -1,0 +1,1 @@
+"""Managing a cluster: topics, settings, groups, quotas, replicas, transactions."""

@@ -1,0 +1,1 @@
+"""Reading records: positions, fetches, groups and their offsets."""

@@ -1,0 +1,62 @@
+"""A client proves who it is, after the versions and before anything else (KIP-43, KIP-152).
+
+SaslHandshake --> SaslAuthenticate, once for PLAIN and twice for SCRAM --> how long the session lasts (KIP-368)
+"""
+
+from typing import Final
+
+from ottla.client.errors import BrokerError, ProtocolViolationError, broker_error
+from ottla.client.io.client_io import Connection
+from ottla.client.sasl import ClientSasl, salted
+from ottla.model.error_code import ErrorCode
+from ottla.model.sasl import PLAIN
+from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from ottla.runtime.rng import Rng
+from ottla.security.scram import MECHANISMS, ScramError, base64_of
+from ottla.security.scram_client import ScramClient
+
+NONCE_BYTES: Final = 24
+RENEWED_AT: Final = 0.85
+"""The part of a session after which the client logs in again, before the broker would end it."""
+
+
+async def log_in(connection: Connection, sasl: ClientSasl, rng: Rng, timeout_ms: int) -> int:
+    """Prove it; returns for how many milliseconds that holds, 0 for as long as the connection.
+
+    Raises BrokerError SASL_AUTHENTICATION_FAILED and UNSUPPORTED_SASL_MECHANISM, each with what the broker says, and
+    what `Connection.request` raises.
+    """
+    mechanism = sasl.mechanism
+    user, password = sasl.credentials
+    what = f"could not log in to {connection.address} as {user!r} by {mechanism}"
+    answer = await connection.request(SaslHandshakeRequest(mechanism), SaslHandshakeResponse, timeout_ms=timeout_ms)
+    if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        raise BrokerError(
+            ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"{what}: the broker takes {', '.join(answer.mechanisms) or 'none'}"
+        )
+    if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+        raise BrokerError(
+            ErrorCode.ILLEGAL_SASL_STATE, f"{what}: nobody logs in at this listener; is security.protocol right?"
+        )
+    if answer.error_code:
+        raise broker_error(answer.error_code, what)
+
+    async def exchange(message: bytes) -> SaslAuthenticateResponse:
+        response = await connection.request(
+            SaslAuthenticateRequest(message), SaslAuthenticateResponse, timeout_ms=timeout_ms
+        )
+        if response.error_code:
+            raise broker_error(response.error_code, what, response.error_message)
+        return response
+
+    if mechanism == PLAIN:
+        return (await exchange(f"\0{user}\0{password}".encode())).session_lifetime_ms
+    client = ScramClient(MECHANISMS[mechanism], user, base64_of(rng.token_bytes(NONCE_BYTES)))
+    try:
+        salting = client.challenged((await exchange(client.first())).auth_bytes)
+        outcome = await exchange(client.final(salted(mechanism, password, *salting)))
+        client.verify(outcome.auth_bytes)
+    except ScramError as error:
+        raise ProtocolViolationError(f"{what}: {error}") from error
+    return outcome.session_lifetime_ms

@@ -1,0 +1,1 @@
+"""Writing records: batches, their numbers and their fates, transactions."""

@@ -1,0 +1,242 @@
+"""NSQ clients at one broker: their connections, and what these ask of it."""
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from ottla.gateways.nsq.administration import NsqAdministration
+from ottla.gateways.nsq.channel_reader import ChannelReader, ReaderCounts
+from ottla.gateways.nsq.channels import NsqChannels
+from ottla.gateways.nsq.connection import NsqConnection
+from ottla.gateways.nsq.layers import tls_context
+from ottla.gateways.nsq.limits import NsqLimits
+from ottla.gateways.nsq.lookup.client import LookupUnavailableError, channels_of
+from ottla.gateways.nsq.lookupd_peer import LookupdPeer, Registrations, identity
+from ottla.gateways.nsq.names import is_ephemeral
+from ottla.gateways.nsq.paused import is_paused
+from ottla.gateways.nsq.statistics import NsqStatistics
+from ottla.gateways.nsq.topics import NsqTopics
+from ottla.metadata.image.image import TopicImage
+from ottla.model.errors import ApiError
+from ottla.model.principal import ANONYMOUS
+from ottla.network.byte_budget import ByteBudget
+from ottla.network.config import NetworkConfig
+from ottla.network.piece_reader import PieceReader
+from ottla.network.wire_protocol import WireProtocol
+from ottla.settings.definition import InvalidSettingError
+from ottla.settings.endpoint import parse_host_port
+
+logger = logging.getLogger(__name__)
+
+NEVER_MS: Final = (1 << 31) - 1
+UNFINISHED_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Bytes of commands that have not arrived to their end, of all connections; one that adds to more is closed."""
+NS_PER_MS: Final = 1_000_000
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.network.connection import Connection
+
+
+def nsq_protocol(gateway: "NsqGateway") -> WireProtocol:
+    """What a listener for NSQ clients speaks. Heartbeats, not idleness, say that a client is gone."""
+    return WireProtocol("NSQ", gateway.connect, PieceReader, limits=_without_idleness)
+
+
+def _without_idleness(config: NetworkConfig) -> NetworkConfig:
+    return replace(config, connections_max_idle_ms=NEVER_MS)
+
+
+def nsq_tls_context(limits: NsqLimits) -> ssl.SSLContext | None:
+    """What TLS is spoken with, None where it is not. Raises InvalidSettingError."""
+    if not limits.tls_cert:
+        if limits.is_tls_required:
+            raise InvalidSettingError("nsq.tls.required needs a certificate: set nsq.tls.cert")
+        return None
+    files = {
+        "nsq.tls.cert": limits.tls_cert,
+        "nsq.tls.key": limits.tls_key,
+        "nsq.tls.root.ca.file": limits.tls_root_ca,
+    }
+    for name, path in files.items():
+        if path and not Path(path).is_file():
+            raise InvalidSettingError(f"{name}: there is no file {path}")
+    try:
+        return tls_context(limits.tls_cert, limits.tls_key, limits.tls_root_ca, limits.tls_client_auth)
+    except OSError as error:  # ssl.SSLError is one
+        raise InvalidSettingError(f"{', '.join(name for name in files if files[name])}: not usable: {error}") from error
+
+
+class NsqGateway:
+    """Belongs to the event loop."""
+
+    def __init__(self, broker: "Broker", limits: NsqLimits) -> None:
+        self.broker = broker
+        self.limits = limits
+        self.topics = NsqTopics(broker, limits, self._make_known_channels)
+        self.channels = NsqChannels(broker)
+        self.tls_context = nsq_tls_context(limits)
+        """None where TLS is not offered."""
+        self.unfinished = ByteBudget(UNFINISHED_BYTES_MAX)
+        self.connections: set[NsqConnection] = set()
+        """Those that are open."""
+        self.administration = NsqAdministration(
+            broker, self.topics, self.channels, lambda: [each for each in self.connections if each.reader is not None]
+        )
+        self.statistics = NsqStatistics(self)
+        self._gone_counts: dict[tuple[str, str], ReaderCounts] = {}
+        self._numbers = count(1)
+        self.tcp_port = 0
+        self.http_port = 0
+        """Where it is served; 0 for HTTP where it is not."""
+        self.lookupd_addresses: tuple[str, ...] = ()
+        """Where it registers."""
+        self._lookupds: dict[str, tuple[LookupdPeer, asyncio.Task[None]]] = {}
+
+    def start(self, tcp_port: int, http_port: int) -> None:
+        """Clients are let in, at these ports."""
+        self.tcp_port, self.http_port = tcp_port, http_port
+        self.set_lookupd_addresses(self.limits.lookupd_addresses)
+
+    def set_lookupd_addresses(self, addresses: Sequence[str]) -> None:
+        """Register at these lookup services, and no longer at others. Raises InvalidSettingError."""
+        for each in addresses:
+            parse_host_port(each)
+        self.lookupd_addresses = tuple(addresses)
+        for address in self._lookupds.keys() - set(addresses):
+            self._lookupds.pop(address)[1].cancel()
+        for address in addresses:
+            if address not in self._lookupds:
+                broker = self.broker
+                peer = LookupdPeer(address, self._identity, self._registrations, broker.clock, broker.timer)
+                self._lookupds[address] = peer, self.broker.tasks.spawn(peer.run(), "nsq-lookupd")
+
+    def _identity(self) -> dict[str, Any]:
+        return identity(self.limits.broadcast_address, self.tcp_port, self.http_port)
+
+    async def _registrations(self) -> Registrations:
+        """What this broker serves by now: what lookup services are told."""
+        own_id = self.broker.config.node_id
+        served: set[tuple[str, str]] = set()
+        standby: set[str] = set()
+        for name, topic in self.administration.topics():
+            if any(partition.leader == own_id for partition in topic.partitions):
+                served.add((name, ""))
+                with contextlib.suppress(ApiError):  # the groups are being loaded: their channels come later
+                    served.update((name, channel) for channel in await self.channels.coordinated_here(topic))
+            elif any(own_id in partition.isr for partition in topic.partitions):
+                standby.add(name)
+        subscribed = {each.subscription for each in self.connections if each.subscription is not None}
+        served.update(each for each in subscribed if (each[0], "") in served)
+        return Registrations(frozenset(served), frozenset(standby))
+
+    async def _make_known_channels(self, name: str, topic: TopicImage) -> None:
+        """Make the channels that other servers have of a topic that is new here: they get its first message too."""
+        addresses = {peer.http_address for peer, _ in self._lookupds.values()} - {None}
+        channels: set[str] = set()
+        for address in addresses:
+            assert address is not None
+            try:
+                channels.update(await channels_of(*address, name))
+            except LookupUnavailableError as error:
+                logger.warning("lookup service %s:%d does not say which channels %s has: %s", *address, name, error)
+        for channel in sorted(channels):
+            try:
+                await self.channels.ensure(ANONYMOUS, topic, channel)
+            except ApiError as error:
+                logger.warning("channel %s of topic %s could not be made: %s", channel, name, error.message)
+        self.changed()
+
+    def changed(self) -> None:
+        """A topic or channel is new, or gone."""
+        for peer, _ in self._lookupds.values():
+            peer.changed()
+
+    def options(self) -> dict[str, object]:
+        """What nsqd's flags would be, by the names that its HTTP API has for them."""
+        limits = self.limits
+        return {
+            "broadcast_address": limits.broadcast_address,
+            "max_body_size": limits.body_bytes_max,
+            "max_msg_size": limits.message_bytes_max,
+            "max_rdy_count": limits.ready_count_max,
+            "msg_timeout": limits.message_timeout_ms * NS_PER_MS,
+            "max_msg_timeout": limits.message_timeout_max_ms * NS_PER_MS,
+            "max_req_timeout": limits.requeue_delay_max_ms * NS_PER_MS,
+            "max_heartbeat_interval": limits.heartbeat_interval_max_ms * NS_PER_MS,
+            "max_output_buffer_size": limits.output_buffer_bytes_max,
+            "max_output_buffer_timeout": limits.output_buffer_timeout_max_ms * NS_PER_MS,
+            "max_deflate_level": limits.deflate_level_max,
+            "nsqlookupd_tcp_addresses": list(self.lookupd_addresses),
+        }
+
+    def connect(self, connection: "Connection") -> NsqConnection:
+        """A new connection of a client."""
+        made = NsqConnection(self, connection)
+        self.connections.add(made)
+        return made
+
+    def forget(self, connection: NsqConnection) -> None:
+        """A connection is gone. An ephemeral channel goes with its last client, and a topic with its last channel."""
+        self.connections.discard(connection)
+        reader, subscription = connection.reader, connection.subscription
+        if reader is None or subscription is None:
+            return
+        gone = self._gone_counts.setdefault(subscription, ReaderCounts())
+        gone.requeue_count += reader.counts.requeue_count
+        gone.timeout_count += reader.counts.timeout_count
+        if is_ephemeral(subscription[1]) and all(each.subscription != subscription for each in self.connections):
+            self.broker.tasks.spawn(self._delete_ephemeral(*subscription), "nsq-ephemeral")
+
+    async def _delete_ephemeral(self, name: str, channel: str) -> None:
+        topic = self.administration.topic(name)
+        if topic is None:
+            return
+        try:
+            await self.administration.delete_channel(name, topic, channel)
+            if is_ephemeral(name) and not await self.administration.channels(topic):
+                await self.administration.delete_topic(name, topic)
+        except ApiError as error:
+            logger.warning("channel %s of topic %s could not be deleted: %s", channel, name, error.message)
+
+    def counts_of(self, topic: str, channel: str) -> ReaderCounts:
+        """What has happened to messages of a channel while clients of this broker had them."""
+        total = replace(self._gone_counts.get((topic, channel), ReaderCounts()))
+        for connection in self.connections:
+            if connection.subscription == (topic, channel) and connection.reader is not None:
+                total.requeue_count += connection.reader.counts.requeue_count
+                total.timeout_count += connection.reader.counts.timeout_count
+        return total
+
+    async def append(self, topic: str, bodies: list[bytes], delay_ms: int = 0) -> None:
+        """Append messages to a topic, to be delivered after a time. Raises ApiError."""
+        await self.topics.publish(ANONYMOUS, topic, bodies, delay_ms)
+
+    async def subscribe(self, connection: NsqConnection, topic: str, channel: str) -> ChannelReader:
+        """A reader of a channel, which is made if need be. Raises ApiError."""
+        found = await self.topics.ensure(ANONYMOUS, topic)
+        places = await self.channels.ensure(ANONYMOUS, found, channel)
+        self.changed()
+        broker, options = self.broker, connection.options
+        return ChannelReader(
+            f"nsq-{next(self._numbers)}",
+            channel,
+            places,
+            broker.share_fetches.partitions,
+            ANONYMOUS,
+            message_timeout_ms=options.message_timeout_ms,
+            message_timeout_max_ms=self.limits.message_timeout_max_ms,
+            send=connection.push_messages,
+            may_send=lambda: connection.may_push,
+            is_paused=lambda: is_paused(broker.image, found.name, channel),
+            clock=broker.clock,
+            tasks=broker.tasks,
+            samples=None if not options.sample_rate else lambda: broker.rng.randbelow(100) <= options.sample_rate,
+        )

@@ -1,0 +1,445 @@
+"""One connection of a Redis client: its commands one after the other, and its answers once they are true.
+
+    pieces --> commands --> run --> answers --> Chunk, held until what it rests on is on disk --> socket
+                              |
+                              '-- needs entries or a topic: fetched, then run again
+                              '-- waits (BLOCK): run again when a key changes, or its time is up
+
+Commands run without pause, so each is atomic, and EXEC is. Nothing of a command is done before it has all that it
+needs.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.gateways.redis import reply as replies
+from ottla.gateways.redis.command_reader import CommandReader
+from ottla.gateways.redis.command_table import TRANSACTION, find_command
+from ottla.gateways.redis.error import ProtocolError, RedisError, arity, failed
+from ottla.gateways.redis.fetched import Fetched
+from ottla.gateways.redis.keyspace import LoadingError, TopicMissingError
+from ottla.gateways.redis.session import BlockError, QuitError, Session
+from ottla.gateways.redis.stream import NodeMissingError
+from ottla.gateways.redis.waiters import Waiter
+from ottla.model.errors import ApiError
+
+if TYPE_CHECKING:
+    from ottla.gateways.redis.gateway import RedisGateway
+    from ottla.network.connection import Connection
+    from ottla.network.receive_buffer import ReceiveBuffer
+    from ottla.network.response_queue import ResponseSlot
+
+logger = logging.getLogger(__name__)
+
+CHUNK_BYTES_MAX: Final = 256 * 1024
+"""Answers beyond it are sent before more commands are run."""
+QUIT: Final = "the client quits"
+QUEUED_MAX: Final = 100_000
+
+_Missing = (NodeMissingError, TopicMissingError, LoadingError)
+
+
+class _Chunk:
+    """Answers that leave together, once the changes they rest on are on disk."""
+
+    __slots__ = ("connection", "data", "ends", "is_lost", "undecided")
+
+    def __init__(self, connection: "RedisConnection", data: bytes, ends: str | None) -> None:
+        self.connection = connection
+        self.data = data
+        self.ends = ends  # why the connection ends behind it
+        self.is_lost = False
+        self.undecided = 0
+
+
+class RedisConnection:
+    """Belongs to the event loop. A handler of `ottla.network.connection`."""
+
+    def __init__(self, gateway: "RedisGateway", connection: "Connection", session: Session) -> None:
+        self.gateway = gateway
+        self.connection = connection
+        self.session = session
+        config = gateway.config
+        self._reader = CommandReader(bulk_bytes_max=config.bulk_bytes_max, command_bytes_max=config.command_bytes_max)
+        self._commands: deque[list[bytes]] = deque()
+        self._slots: list[ResponseSlot] = []
+        self._answers: list[bytes] = []
+        self._answer_bytes = 0
+        self._chunks: deque[_Chunk] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._waiter: Waiter | None = None
+        self._fetched: Fetched | None = None
+        self._is_full = False
+        self._error: ProtocolError | None = None
+        self._ends: str | None = None
+        self._is_over = False
+
+    def on_frame(self, data: memoryview, buffer: "ReceiveBuffer", slot: "ResponseSlot") -> None:
+        """Bytes have arrived; they may hold many commands, or a part of one."""
+        self._slots.append(slot)
+        self._reader.feed(data)
+        try:
+            while commands := self._reader.commands():
+                self._commands.extend(commands)
+        except ProtocolError as error:
+            self._error = error
+        self.pump()
+
+    def on_end_of_input(self) -> None:
+        """The client sends nothing more, and so waits for nothing."""
+        if self._waiter is not None:
+            self._waiter.time_out()
+
+    def on_close(self) -> None:
+        """The connection is gone."""
+        self._is_over = True
+        if self._waiter is not None:
+            self._waiter.cancel()
+            self._waiter = None
+        if self._task is not None:
+            self._task.cancel()
+        self._commands.clear()
+        self._chunks.clear()
+        self._answer_slots()
+        self.gateway.forget(self)
+
+    # --- commands ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._task is not None or self._waiter is not None or self._is_full or self._is_over
+
+    def pump(self) -> None:
+        """Run the commands that are here, as far as nothing has to be waited for."""
+        self.session.now_ms = self.gateway.broker.clock.now_ms()
+        while self._commands and not self._is_busy and self._ends is None:
+            self._run(self._commands.popleft())
+            if self._answer_bytes > CHUNK_BYTES_MAX:
+                self._finish_chunk()
+        if self._error is not None and not self._commands and not self._is_busy and self._ends is None:
+            self._answer(replies.error(self._error.line))
+            self._ends = str(self._error)
+        self._finish_chunk()
+        if not self._commands and not self._is_busy:
+            self._answer_slots()
+
+    def _run(self, arguments: list[bytes]) -> None:
+        session = self.session
+        session.commands += 1
+        self.gateway.commands_total += 1
+        if not self.gateway.is_ready or self.gateway.keyspace.is_holding:
+            self._spawn(self._run_later(arguments))
+            return
+        fetched = self._fetched
+        if fetched is not None:
+            fetched.hold()
+        try:
+            if session.queued is not None or (name := arguments[0].upper()) in TRANSACTION:
+                self._transaction(arguments[0].upper(), arguments)
+            else:
+                self._answer(self._reply_to(arguments, name))
+        except RedisError as error:
+            self._fail(error)
+        except _Missing as missing:
+            self._spawn(self._fetch_and_run(arguments, missing))
+            return
+        except BlockError as block:
+            self._wait(block)
+        except QuitError:
+            self._answer(replies.OK.data)
+            self._ends = QUIT
+        if fetched is not None:
+            self._fetched = None
+            self.gateway.keyspace.cache.trim()
+        if self.gateway.waiters.changed_places:
+            self.gateway.serve_waiters()
+
+    def _reply_to(self, arguments: list[bytes], name: bytes | None = None) -> bytes:
+        session = self.session
+        command = find_command(self.gateway.table, arguments, name)
+        session.begin(command, arguments)
+        if command.subcommands is not None and arguments[1].upper() == b"HELP":
+            reply: replies.Reply = [replies.Simple(line) for line in command_help(command.name)]
+        else:
+            reply = command.handler(session, arguments)
+        return replies.encode(reply, session.protocol)
+
+    def _fail(self, error: RedisError) -> None:
+        self.gateway.errors_total += 1
+        if self.session.queued is not None:
+            self.session.has_failed = True
+        self._answer(replies.error(error.line))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self._finish_chunk()
+        task = self._task = self.gateway.broker.tasks.spawn(self._guarded(work), "redis-command")
+
+        def done(task: asyncio.Task[None]) -> None:
+            self._task = None
+            if self._is_over or task.cancelled():
+                return
+            if task.exception() is not None:
+                self.connection.close("a command failed")
+            else:
+                self.pump()
+
+        task.add_done_callback(done)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except ApiError as error:
+            self._fetched = None
+            self._fail(failed(error))
+        except RedisError as error:
+            self._fetched = None
+            self._fail(error)
+
+    async def _run_later(self, arguments: list[bytes]) -> None:
+        await self.gateway.until_free()
+        self._run_again(arguments)
+
+    async def _fetch_and_run(self, arguments: list[bytes], missing: Exception) -> None:
+        self._fetched = self._fetched or Fetched()
+        await self.gateway.fetch(missing, self._fetched)
+        self._run_again(arguments)
+
+    def _run_again(self, arguments: list[bytes]) -> None:
+        """Put a command back to where it was: it runs when the task is over."""
+        self._commands.appendleft(arguments)
+        self.session.commands -= 1
+        self.gateway.commands_total -= 1
+
+    # --- waiting ----------------------------------------------------------------------------------------------------
+
+    def _wait(self, block: BlockError) -> None:
+        self._finish_chunk()
+        self._waiter = Waiter(self.gateway.waiters, self, block)
+
+    def woken(self, waiter: Waiter) -> bool:
+        """A key has changed for which the client waits: run the command again; returns whether it waits no more."""
+        session, keyspace = self.session, self.gateway.keyspace
+        awaited, keyspace.awaited = keyspace.awaited, set()
+        session.now_ms = self.gateway.broker.clock.now_ms()
+        try:
+            self._answer(self._reply_to(waiter.arguments))
+        except BlockError:
+            return False
+        except RedisError as error:
+            self._fail(error)
+        except _Missing:
+            self._commands.appendleft(waiter.arguments)
+        finally:
+            self._finish_chunk()
+            keyspace.awaited = awaited
+        self._waited(waiter)
+        return True
+
+    def timed_out(self, waiter: Waiter, error: bytes | None) -> None:
+        """The time of a command is up."""
+        self._answer(replies.error(error) if error else replies.encode(replies.NULL_ARRAY, self.session.protocol))
+        self._finish_chunk()
+        self._waited(waiter)
+
+    def unblock(self, *, with_error: bool) -> bool:
+        """CLIENT UNBLOCK; returns whether a command waited."""
+        if self._waiter is None:
+            return False
+        self._waiter.time_out(b"UNBLOCKED client unblocked via CLIENT UNBLOCK" if with_error else None)
+        return True
+
+    def _waited(self, waiter: Waiter) -> None:
+        self._waiter = None
+        asyncio.get_running_loop().call_soon(self._pump_again)
+
+    def _pump_again(self) -> None:
+        if not self._is_over:
+            self.pump()
+
+    # --- transactions -----------------------------------------------------------------------------------------------
+
+    def _transaction(self, name: bytes, arguments: list[bytes]) -> None:
+        session = self.session
+        if name in TRANSACTION:
+            count = TRANSACTION[name]
+            if len(arguments) != count if count >= 0 else len(arguments) < -count:
+                raise arity(name.decode().lower())
+        match name:
+            case b"EXEC":
+                self._exec()
+            case b"QUIT":
+                raise QuitError
+            case b"RESET":
+                session.end_transaction()
+                self._answer(self._reply_to(arguments))
+            case _ if session.queued is None:
+                self._before_transaction(name, arguments)
+            case _:
+                self._in_transaction(name, arguments, session.queued)
+
+    def _before_transaction(self, name: bytes, arguments: list[bytes]) -> None:
+        session = self.session
+        match name:
+            case b"DISCARD":
+                raise RedisError("ERR DISCARD without MULTI")
+            case b"MULTI":
+                session.queued = []
+            case b"WATCH":
+                session.begin(self.gateway.table[name], arguments)
+                for key in arguments[1:]:
+                    session.watch(key)
+            case _:
+                assert name == b"UNWATCH", name
+                session.watched = {}
+        self._answer(replies.OK.data)
+
+    def _in_transaction(self, name: bytes, arguments: list[bytes], queued: list[list[bytes]]) -> None:
+        match name:
+            case b"DISCARD":
+                self.session.end_transaction()
+                self._answer(replies.OK.data)
+                return
+            case b"MULTI":
+                raise RedisError("ERR MULTI calls can not be nested")
+            case b"WATCH":
+                raise RedisError("ERR WATCH inside MULTI is not allowed")
+        if name != b"UNWATCH":
+            self.session.begin(find_command(self.gateway.table, arguments), arguments)
+        if len(queued) >= QUEUED_MAX:
+            raise RedisError(f"ERR MULTI holds more than {QUEUED_MAX} commands")
+        queued.append(arguments)
+        self._answer(replies.QUEUED.data)
+
+    def _exec(self) -> None:
+        session = self.session
+        queued, has_failed = session.queued, session.has_failed
+        if queued is None:
+            raise RedisError("ERR EXEC without MULTI")
+        has_changed = bool(session.watched) and session.has_changed
+        session.end_transaction()
+        if has_failed:
+            raise RedisError("EXECABORT Transaction discarded because of previous errors.")
+        if has_changed:
+            self._answer(replies.encode(replies.NULL_ARRAY, session.protocol))
+            return
+        answers: list[bytes] = []
+        missing = self._run_queued(queued, answers)
+        if missing is None:
+            self._answer(b"*%d\r\n%b" % (len(answers), b"".join(answers)))
+        else:
+            self.gateway.hold()
+            self._spawn(self._finish_exec(queued, answers, missing))
+
+    def _run_queued(self, queued: list[list[bytes]], answers: list[bytes]) -> Exception | None:
+        """Run what is left of a transaction; returns what is missing, None when it is over."""
+        session = self.session
+        session.in_transaction = True
+        try:
+            while len(answers) < len(queued):
+                try:
+                    if queued[len(answers)][0].upper() == b"UNWATCH":
+                        answers.append(replies.OK.data)
+                    else:
+                        answers.append(self._reply_to(queued[len(answers)]))
+                except RedisError as error:
+                    self.gateway.errors_total += 1
+                    answers.append(replies.error(error.line))
+                except _Missing as missing:
+                    return missing
+        finally:
+            session.in_transaction = False
+        return None
+
+    async def _finish_exec(self, queued: list[list[bytes]], answers: list[bytes], missing: Exception | None) -> None:
+        fetched = Fetched()
+        try:
+            while missing is not None:
+                try:
+                    await self.gateway.fetch(missing, fetched)
+                except ApiError as error:
+                    answers.append(replies.error(failed(error).line))
+                except RedisError as error:
+                    answers.append(replies.error(error.line))
+                fetched.hold()
+                missing = self._run_queued(queued, answers)
+            self._answer(b"*%d\r\n%b" % (len(answers), b"".join(answers)))
+        finally:
+            self.gateway.release()
+        self._finish_chunk()
+        self.gateway.serve_waiters()
+
+    # --- answers ----------------------------------------------------------------------------------------------------
+
+    def _answer(self, data: bytes) -> None:
+        self._answers.append(data)
+        self._answer_bytes += len(data)
+
+    def _finish_chunk(self) -> None:
+        """What has been answered leaves when what it rests on is on disk."""
+        if not self._answers:
+            return
+        keyspace = self.gateway.keyspace
+        chunk = _Chunk(self, b"".join(self._answers), self._ends)
+        self._answers = []
+        self._answer_bytes = 0
+        awaited, keyspace.awaited = keyspace.awaited, set()
+        self._chunks.append(chunk)
+        for flush in awaited:
+            if not flush.is_done:
+                chunk.undecided += 1
+                flush.waiters.append(lambda flush=flush: self._decided(chunk, flush.error))  # type: ignore[misc]
+            elif flush.error is not None:
+                chunk.is_lost = True
+        self._send()
+
+    def _decided(self, chunk: _Chunk, error: str | None) -> None:
+        chunk.undecided -= 1
+        if error is not None:
+            chunk.is_lost = True
+        if not chunk.undecided:
+            self._send()
+
+    def _send(self) -> None:
+        """Send the answers whose turn it is."""
+        ready: list[bytes] = []
+        chunks = self._chunks
+        ends = None
+        while chunks and not chunks[0].undecided and ends is None:
+            chunk = chunks.popleft()
+            if chunk.is_lost:
+                ends = "changes of a client could not be written: what became of them is not known to it"
+                break
+            ready.append(chunk.data)
+            ends = chunk.ends
+        if ready and not self.connection.push((b"".join(ready),), self._on_room):
+            self._is_full = True
+        if ends is None or self._is_over:
+            return
+        chunks.clear()
+        self._commands.clear()
+        self._answer_slots()
+        if ends == QUIT:
+            self.connection.drain()
+        else:
+            self.connection.fail(ends)
+
+    def _on_room(self) -> None:
+        self._is_full = False
+        self._pump_again()
+
+    def _answer_slots(self) -> None:
+        slots, self._slots = self._slots, []
+        for slot in slots:
+            slot.skip()
+
+
+def command_help(name: str) -> list[bytes]:
+    """What HELP says."""
+    upper = name.upper()
+    return [
+        f"{upper} <subcommand> [<arg> [value] [opt] ...]. Subcommands are those of Redis:".encode(),
+        f"see https://redis.io/commands/{name}".encode(),
+    ]

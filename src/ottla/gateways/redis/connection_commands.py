@@ -1,0 +1,247 @@
+"""Commands about the connection and the server: PING, HELLO, CLIENT, SELECT, INFO, CONFIG, COMMAND and others."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ottla.gateways.redis import server_info
+from ottla.gateways.redis.config import VERSION
+from ottla.gateways.redis.error import SYNTAX, RedisError, arity, unknown_or_wrong
+from ottla.gateways.redis.glob import matches
+from ottla.gateways.redis.numbers import find_integer, integer
+from ottla.gateways.redis.reply import NULL_ARRAY, OK, PONG, RESP2, RESP3, Reply, Simple, Verbatim
+from ottla.gateways.redis.session import QuitError, Session
+
+if TYPE_CHECKING:
+    from ottla.gateways.redis.command_table import Command
+
+DEFAULT_USER: Final = b"default"
+_NOT_CONFIGURED: Final = (
+    "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration "
+    "is correct?"
+)
+_WRONG_PAIR: Final = "WRONGPASS invalid username-password pair or user is disabled."
+_NAME: Final = re.compile(rb"[!-~]*").fullmatch
+
+
+def ping(session: Session, arguments: list[bytes]) -> Reply:
+    """PING."""
+    if len(arguments) > 2:
+        raise arity("ping")
+    return arguments[1] if len(arguments) == 2 else PONG
+
+
+def echo(session: Session, arguments: list[bytes]) -> Reply:
+    """ECHO."""
+    return arguments[1]
+
+
+def select(session: Session, arguments: list[bytes]) -> Reply:
+    """SELECT."""
+    database = integer(arguments[1], "ERR value is not an integer or out of range")
+    if not 0 <= database < len(session.keyspace.databases):
+        raise RedisError("ERR DB index is out of range")
+    session.database = database
+    return OK
+
+
+def auth(session: Session, arguments: list[bytes]) -> Reply:
+    """AUTH: the default user has no password, and there is no other."""
+    if len(arguments) > 3:
+        raise RedisError(SYNTAX)
+    if len(arguments) == 2:
+        raise RedisError(_NOT_CONFIGURED)
+    _login(arguments[1])
+    return OK
+
+
+def _login(user: bytes) -> None:
+    if user != DEFAULT_USER:
+        raise RedisError(_WRONG_PAIR)
+
+
+def hello(session: Session, arguments: list[bytes]) -> Reply:
+    """HELLO: which protocol is spoken."""
+    protocol = session.protocol
+    if len(arguments) > 1:
+        said = find_integer(arguments[1])
+        if said is None:
+            raise RedisError("ERR Protocol version is not an integer or out of range")
+        if said not in (RESP2, RESP3):
+            raise RedisError("NOPROTO unsupported protocol version")
+        protocol = said
+    user, name = None, None
+    at = 2
+    while at < len(arguments):
+        option, more = arguments[at].upper(), len(arguments) - at - 1
+        if option == b"AUTH" and more >= 2:
+            user = arguments[at + 1]
+            at += 3
+        elif option == b"SETNAME" and more:
+            name = _client_name(arguments[at + 1])
+            at += 2
+        else:
+            raise RedisError(b"ERR Syntax error in HELLO option '%s'" % arguments[at])
+    if user is not None:
+        _login(user)
+    if name is not None:
+        session.name = name
+    session.protocol = protocol
+    return {
+        b"server": b"redis",
+        b"version": VERSION.encode(),
+        b"proto": protocol,
+        b"id": session.identity,
+        b"mode": b"standalone",
+        b"role": b"master",
+        b"modules": [],
+    }
+
+
+def quit_(session: Session, arguments: list[bytes]) -> Reply:
+    """QUIT."""
+    raise QuitError
+
+
+def reset(session: Session, arguments: list[bytes]) -> Reply:
+    """RESET."""
+    session.reset()
+    session.name = b""
+    return Simple(b"RESET")
+
+
+def time(session: Session, arguments: list[bytes]) -> Reply:
+    """TIME."""
+    return [b"%d" % (session.now_ms // 1000), b"%d" % (session.now_ms % 1000 * 1000)]
+
+
+def wait(session: Session, arguments: list[bytes]) -> Reply:
+    """WAIT: what was answered is on all in-sync replicas, which Redis' clients do not see."""
+    integer(arguments[1])
+    integer(arguments[2])
+    return 0
+
+
+def client(session: Session, arguments: list[bytes]) -> Reply:
+    """CLIENT."""
+    name = arguments[1].upper()
+    count = len(arguments)
+    match name:
+        case b"ID" if count == 2:
+            return session.identity
+        case b"GETNAME" if count == 2:
+            return session.name or None
+        case b"SETNAME" if count == 3:
+            session.name = _client_name(arguments[2])
+            return OK
+        case b"SETINFO" if count == 4:
+            return _set_info(session, arguments[2].upper(), arguments[3])
+        case b"INFO" if count == 2:
+            return Verbatim(server_info.client_line(session) + b"\n")
+        case b"LIST":
+            lines = [server_info.client_line(each) for each in session.gateway.sessions]
+            return Verbatim(b"".join(line + b"\n" for line in lines))
+    return _rare_client(session, name, arguments)
+
+
+def _rare_client(session: Session, name: bytes, arguments: list[bytes]) -> Reply:
+    count = len(arguments)
+    match name:
+        case b"NO-EVICT" | b"NO-TOUCH" if count == 3 and arguments[2].upper() in (b"ON", b"OFF"):
+            return OK
+        case b"UNBLOCK" if count in (3, 4):
+            return _unblock(session, arguments)
+        case b"GETREDIR" if count == 2:
+            return -1
+        case b"TRACKINGINFO" if count == 2:
+            return {b"flags": [b"off"], b"redirect": -1, b"prefixes": []}
+        case b"REPLY" if count == 3 and arguments[2].upper() == b"ON":
+            return OK
+    if name in (b"MAINT_NOTIFICATIONS", b"TRACKING", b"CACHING", b"KILL", b"PAUSE", b"UNPAUSE", b"REPLY"):
+        raise RedisError(b"ERR CLIENT %s is not served" % name)
+    raise unknown_or_wrong(arguments[1], "client")
+
+
+def _unblock(session: Session, arguments: list[bytes]) -> Reply:
+    with_error = False
+    if len(arguments) == 4:
+        if arguments[3].upper() not in (b"TIMEOUT", b"ERROR"):
+            raise RedisError("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+        with_error = arguments[3].upper() == b"ERROR"
+    return int(session.gateway.unblock(integer(arguments[2]), with_error=with_error))
+
+
+def _client_name(name: bytes) -> bytes:
+    if _NAME(name) is None:
+        raise RedisError("ERR Client names cannot contain spaces, newlines or special characters.")
+    return name
+
+
+def _set_info(session: Session, what: bytes, value: bytes) -> Reply:
+    if what not in (b"LIB-NAME", b"LIB-VER"):
+        raise RedisError(b"ERR Unrecognized option '%s'" % what)
+    if _NAME(value) is None:
+        raise RedisError(b"ERR %s cannot contain spaces, newlines or special characters." % what.lower())
+    if what == b"LIB-NAME":
+        session.library = value
+    else:
+        session.library_version = value
+    return OK
+
+
+def info(session: Session, arguments: list[bytes]) -> Reply:
+    """INFO."""
+    return Verbatim(server_info.info(session, [each.decode(errors="replace").lower() for each in arguments[1:]]))
+
+
+def config(session: Session, arguments: list[bytes]) -> Reply:
+    """CONFIG GET, SET, RESETSTAT."""
+    name = arguments[1].upper()
+    if name == b"GET" and len(arguments) >= 3:
+        values = server_info.config_values(session)
+        wanted = [each.lower() for each in arguments[2:]]
+        return {key: value for key, value in values.items() if any(matches(each, key) for each in wanted)}
+    if name == b"SET" and len(arguments) >= 4 and len(arguments) % 2 == 0:
+        pairs = list(zip(arguments[2::2], arguments[3::2], strict=True))
+        for key, value in pairs:
+            server_info.check_config(session, key.lower(), value)
+        for key, value in pairs:
+            server_info.set_config(session, key.lower(), value)
+        return OK
+    if name in (b"RESETSTAT", b"REWRITE") and len(arguments) == 2:
+        if name == b"REWRITE":
+            raise RedisError("ERR The server is running without a config file")
+        session.gateway.reset_statistics()
+        return OK
+    raise unknown_or_wrong(arguments[1], "config")
+
+
+def command(session: Session, arguments: list[bytes]) -> Reply:
+    """COMMAND and its subcommands."""
+    table = session.gateway.table
+    if len(arguments) == 1:
+        return [_described(each) for each in table.values()]
+    name = arguments[1].upper()
+    if name == b"COUNT" and len(arguments) == 2:
+        return len(table)
+    if name == b"INFO":
+        if len(arguments) == 2:
+            return [_described(each) for each in table.values()]
+        found = [table.get(each.upper()) for each in arguments[2:]]
+        return [NULL_ARRAY if each is None else _described(each) for each in found]
+    if name == b"LIST" and len(arguments) == 2:
+        return [each.name.encode() for each in table.values()]
+    if name == b"DOCS":
+        return {}
+    raise unknown_or_wrong(arguments[1], "command")
+
+
+def _described(each: Command) -> Reply:
+    flags: list[Reply] = [Simple(flag.encode()) for flag in each.flags]
+    return [each.name.encode(), each.arity, flags, each.first_key, each.last_key, each.key_step, [], [], [], []]
+
+
+def unknown_subcommand(name: bytes, command_name: str) -> RedisError:
+    """A subcommand that there is not."""
+    return RedisError(b"ERR unknown subcommand '%s'. Try %s HELP." % (name[:128], command_name.upper().encode()))

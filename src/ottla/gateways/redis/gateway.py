@@ -1,0 +1,146 @@
+"""Redis clients at one broker: their connections, and the keys that they share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from ottla.broker.access import ALLOW_ALL
+from ottla.gateways.redis.access import Access
+from ottla.gateways.redis.command_table import command_table
+from ottla.gateways.redis.config import RedisConfig
+from ottla.gateways.redis.connection import RedisConnection
+from ottla.gateways.redis.fetched import Fetched
+from ottla.gateways.redis.keyspace import Keyspace, TopicMissingError
+from ottla.gateways.redis.session import Session
+from ottla.gateways.redis.stream import NodeMissingError
+from ottla.gateways.redis.waiters import Waiters
+from ottla.model.principal import ANONYMOUS
+from ottla.network.piece_reader import PieceReader
+from ottla.network.wire_protocol import WireProtocol
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.network.config import NetworkConfig
+    from ottla.network.connection import Connection
+    from ottla.settings.broker_settings import BrokerSettings
+
+logger = logging.getLogger(__name__)
+
+NEVER_MS: Final = (1 << 31) - 1
+PIECES_MAX: Final = 16
+"""Pieces of input that a connection may have here while a command of it waits."""
+RELOAD_POLL_MS: Final = 10
+
+
+def redis_protocol(broker: Broker, settings: BrokerSettings) -> WireProtocol:
+    """What a listener for Redis clients speaks. A client may be silent for as long as it likes, as with Redis."""
+    gateway = RedisGateway(broker, RedisConfig.from_settings(settings))
+    return WireProtocol("Redis", gateway.connect, PieceReader, limits=_limits)
+
+
+def _limits(config: NetworkConfig) -> NetworkConfig:
+    return replace(config, connections_max_idle_ms=NEVER_MS, in_flight_requests_max=PIECES_MAX)
+
+
+class RedisGateway:
+    """Belongs to the event loop."""
+
+    def __init__(self, broker: Broker, config: RedisConfig) -> None:
+        self.broker = broker
+        self.config = config
+        self.table = command_table()
+        has_rules = broker.authorizer is not ALLOW_ALL
+        self.access = Access(broker.authorizer, ANONYMOUS) if has_rules else None
+        """What clients may do; None where everybody may do everything."""
+        self.keyspace = Keyspace(broker, config)
+        self.waiters = Waiters(broker.timer)
+        self.keyspace.on_change = self.waiters.changed
+        self.started_ms = broker.clock.now_ms()
+        self.is_ready = False
+        """Whether the streams that there are have been found."""
+        self.connections_total = self.commands_total = self.errors_total = 0
+        self._connections: dict[int, RedisConnection] = {}
+        self._numbers = count(1)
+        self._loading: asyncio.Task[None] | None = None
+        self._free: asyncio.Event = asyncio.Event()
+
+    def connect(self, connection: Connection) -> RedisConnection:
+        """A new connection of a client."""
+        self.connections_total += 1
+        session = Session(
+            self, next(self._numbers), str(connection.peer), str(connection.local), self.broker.clock.now_ms()
+        )
+        made = self._connections[session.identity] = RedisConnection(self, connection, session)
+        if self._loading is None:
+            self._loading = self.broker.tasks.spawn(self._load(), "redis-load")
+        return made
+
+    def forget(self, connection: RedisConnection) -> None:
+        """A connection is gone."""
+        self._connections.pop(connection.session.identity, None)
+
+    @property
+    def sessions(self) -> list[Session]:
+        """The clients that are connected."""
+        return [each.session for each in self._connections.values()]
+
+    @property
+    def blocked_count(self) -> int:
+        """How many clients wait."""
+        return self.waiters.count
+
+    @property
+    def blocking_keys(self) -> int:
+        """For how many keys they wait."""
+        return self.waiters.key_count
+
+    def reset_statistics(self) -> None:
+        """CONFIG RESETSTAT."""
+        self.connections_total = self.commands_total = self.errors_total = 0
+
+    def unblock(self, identity: int, *, with_error: bool) -> bool:
+        """CLIENT UNBLOCK; returns whether the client waited."""
+        connection = self._connections.get(identity)
+        return connection is not None and connection.unblock(with_error=with_error)
+
+    # --- what commands wait for -------------------------------------------------------------------------------------
+
+    async def _load(self) -> None:
+        await self.keyspace.load()
+        self.keyspace.free_later()
+        self.is_ready = True
+        self._free.set()
+
+    def hold(self) -> None:
+        """A transaction is not over: no other command runs, and nothing is written."""
+        self.keyspace.is_holding = True
+        self._free.clear()
+
+    def release(self) -> None:
+        """The transaction is over."""
+        self.keyspace.is_holding = False
+        self.keyspace.flush()
+        self._free.set()
+
+    async def until_free(self) -> None:
+        """Wait until commands may run."""
+        await self._free.wait()
+
+    async def fetch(self, missing: Exception, fetched: Fetched) -> None:
+        """Have what a command needs, beside what was fetched for it before. Raises ApiError, RedisError."""
+        if isinstance(missing, NodeMissingError):
+            fetched.add(*await missing.stream.log.load_nodes(missing.index, fetched.next_bytes))
+        elif isinstance(missing, TopicMissingError):
+            await self.keyspace.make_topic(missing.place)
+        else:
+            await self.broker.timer.sleep(RELOAD_POLL_MS)
+
+    def serve_waiters(self) -> None:
+        """Let clients look again that wait for what has changed."""
+        if not self.keyspace.is_holding:
+            self.waiters.serve()

@@ -1,0 +1,124 @@
+"""A consumer group of a stream: what was delivered to whom and is not acknowledged.
+
+group    last-delivered-id, entries-read, pending: id -> Pending
+consumer seen, active, pending: the same objects, of this consumer alone
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Final
+
+from ottla.gateways.redis.numbers import INT64_MAX
+
+UNKNOWN: Final = -1
+"""entries-read of a group for which it is not known."""
+NEVER: Final = -1
+FATAL_COUNT: Final = INT64_MAX
+
+
+class Consumer:
+    """A consumer; times in milliseconds since the epoch, `active_ms` NEVER before it got something."""
+
+    __slots__ = ("active_ms", "name", "pending_count", "seen_ms")
+
+    def __init__(self, name: bytes, seen_ms: int) -> None:
+        self.name = name
+        self.seen_ms = seen_ms
+        self.active_ms = NEVER
+        self.pending_count = 0
+
+
+class Pending:
+    """An entry that was delivered and is not acknowledged; nobody has it after XNACK."""
+
+    __slots__ = ("consumer", "count", "delivered_ms")
+
+    def __init__(self, consumer: Consumer | None, delivered_ms: int, count: int) -> None:
+        self.consumer = consumer
+        self.delivered_ms = delivered_ms
+        self.count = count
+
+
+class Group:
+    """Changes come through the methods, which keep the counts of consumers."""
+
+    __slots__ = ("_ids", "consumers", "entries_read", "last_id", "name", "pending")
+
+    def __init__(self, name: bytes, last_id: int, entries_read: int) -> None:
+        self.name = name
+        self.last_id = last_id
+        self.entries_read = entries_read
+        self.consumers: dict[bytes, Consumer] = {}
+        self.pending: dict[int, Pending] = {}
+        self._ids: list[int] = []  # of pending, sorted; may have some that are pending no more
+
+    def add_consumer(self, name: bytes, now_ms: int) -> Consumer:
+        """The consumer of this name, made if need be."""
+        consumer = self.consumers.get(name)
+        if consumer is None:
+            consumer = self.consumers[name] = Consumer(name, now_ms)
+        return consumer
+
+    def assign(self, entry_id: int, consumer: Consumer | None, delivered_ms: int, count: int) -> None:
+        """An entry is pending, and a consumer has it from now on."""
+        pending = self.pending.get(entry_id)
+        if pending is None:
+            self.pending[entry_id] = Pending(consumer, delivered_ms, count)
+            self._index(entry_id)
+        else:
+            if pending.consumer is not None:
+                pending.consumer.pending_count -= 1
+            pending.consumer, pending.delivered_ms, pending.count = consumer, delivered_ms, count
+        if consumer is not None:
+            consumer.pending_count += 1
+
+    def release(self, entry_id: int) -> bool:
+        """An entry is pending no more; returns whether it was."""
+        pending = self.pending.pop(entry_id, None)
+        if pending is None:
+            return False
+        if pending.consumer is not None:
+            pending.consumer.pending_count -= 1
+        if len(self._ids) > 2 * len(self.pending) + 64:
+            self._ids = sorted(self.pending)
+        return True
+
+    def remove_consumer(self, name: bytes) -> int:
+        """A consumer goes, and what it has is pending no more; returns how much that was."""
+        consumer = self.consumers.pop(name, None)
+        if consumer is None:
+            return 0
+        held = [entry_id for entry_id, pending in self.pending.items() if pending.consumer is consumer]
+        for entry_id in held:
+            self.release(entry_id)
+        return len(held)
+
+    def pending_from(self, first: int, last: int) -> Iterator[tuple[int, Pending]]:
+        """What is pending of an interval of ids, by id. The group may change while it is read."""
+        ids = self._ids
+        at = bisect_left(ids, first)
+        while at < len(ids) and ids[at] <= last:
+            entry_id = ids[at]
+            pending = self.pending.get(entry_id)
+            if pending is not None:
+                yield entry_id, pending
+            at += 1
+
+    @property
+    def first_pending(self) -> int:
+        """The smallest id that is pending, of some."""
+        return next(self.pending_from(0, self._ids[-1]))[0]
+
+    @property
+    def last_pending(self) -> int:
+        """The largest id that is pending, of some."""
+        return max(self.pending)
+
+    def _index(self, entry_id: int) -> None:
+        ids = self._ids
+        if not ids or ids[-1] < entry_id:
+            ids.append(entry_id)
+            return
+        at = bisect_left(ids, entry_id)
+        if at == len(ids) or ids[at] != entry_id:
+            ids.insert(at, entry_id)

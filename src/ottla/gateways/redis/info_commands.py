@@ -1,0 +1,132 @@
+"""XINFO: what a stream, its groups and their consumers look like."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from ottla.gateways.redis.error import RedisError, unknown_or_wrong
+from ottla.gateways.redis.group import NEVER, UNKNOWN, Group
+from ottla.gateways.redis.numbers import integer
+from ottla.gateways.redis.read_commands import entries_reply
+from ottla.gateways.redis.reply import Raw, Reply, entry
+from ottla.gateways.redis.session import Session
+from ottla.gateways.redis.stream import Stream
+from ottla.gateways.redis.stream_id import ID_MAX, id_text
+
+FULL_COUNT = 10
+
+
+def xinfo(session: Session, arguments: list[bytes]) -> Reply:
+    """Describe a stream, its groups, or the consumers of one."""
+    stream = session.require(arguments[2])
+    match arguments[1].upper():
+        case b"STREAM":
+            return _stream(stream, _full_count(arguments))
+        case b"GROUPS":
+            return [_group(stream, group) for _, group in sorted(stream.groups.items())]
+        case _:
+            group = stream.groups.get(arguments[3])
+            if group is None:
+                raise RedisError(
+                    b"NOGROUP No such consumer group '%s' for key name '%s'" % (arguments[3], arguments[2])
+                )
+            return _consumers(session, group)
+
+
+def _full_count(arguments: list[bytes]) -> int | None:
+    """How many entries FULL shows, 0 for all; None without FULL."""
+    if len(arguments) == 3:
+        return None
+    if len(arguments) not in (4, 6) or arguments[3].upper() != b"FULL":
+        raise unknown_or_wrong(arguments[1], "xinfo")
+    if len(arguments) == 4:
+        return FULL_COUNT
+    if arguments[4].upper() != b"COUNT":
+        raise unknown_or_wrong(arguments[1], "xinfo")
+    count = integer(arguments[5])
+    return FULL_COUNT if count < 0 else count
+
+
+def _stream(stream: Stream, full_count: int | None) -> dict[bytes, Reply]:
+    known = stream.idempotence
+    row: dict[bytes, Reply] = {
+        b"length": stream.length,
+        b"radix-tree-keys": len(stream.nodes),
+        b"radix-tree-nodes": len(stream.nodes) + 1,
+        b"last-generated-id": id_text(stream.last_id),
+        b"max-deleted-entry-id": id_text(stream.max_deleted_id),
+        b"entries-added": stream.entries_added,
+        b"recorded-first-entry-id": id_text(stream.first_id),
+        b"idmp-duration": known.duration_s,
+        b"idmp-maxsize": known.size,
+        b"pids-tracked": known.producers,
+        b"iids-tracked": known.tracked,
+        b"iids-added": known.added,
+        b"iids-duplicates": known.duplicates,
+    }
+    if full_count is None:
+        row[b"groups"] = len(stream.groups)
+        row[b"first-entry"] = _edge(stream.range(0, ID_MAX))
+        row[b"last-entry"] = _edge(stream.reverse_range(0, ID_MAX))
+        return row
+    most = full_count or None
+    row[b"entries"] = entries_reply(islice(stream.range(0, ID_MAX), most))
+    row[b"groups"] = [_full_group(stream, group, most) for _, group in sorted(stream.groups.items())]
+    return row
+
+
+def _edge(entries: Iterator[tuple[int, list[bytes]]]) -> Reply:
+    for entry_id, fields in entries:
+        return Raw(entry(id_text(entry_id), fields))
+    return None
+
+
+def _full_group(stream: Stream, group: Group, most: int | None) -> dict[bytes, Reply]:
+    pending = group.pending_from(0, ID_MAX)
+    consumers: list[Reply] = []
+    for _, consumer in sorted(group.consumers.items()):
+        held = (each for each in group.pending_from(0, ID_MAX) if each[1].consumer is consumer)
+        consumers.append(
+            {
+                b"name": consumer.name,
+                b"seen-time": consumer.seen_ms,
+                b"active-time": consumer.active_ms,
+                b"pel-count": consumer.pending_count,
+                b"pending": [[id_text(at), each.delivered_ms, each.count] for at, each in islice(held, most)],
+            }
+        )
+    return {
+        b"name": group.name,
+        b"last-delivered-id": id_text(group.last_id),
+        b"entries-read": None if group.entries_read == UNKNOWN else group.entries_read,
+        b"lag": stream.lag(group),
+        b"pel-count": len(group.pending),
+        b"nacked-count": sum(each.consumer is None for each in group.pending.values()),
+        b"pending": [
+            [id_text(at), b"" if each.consumer is None else each.consumer.name, each.delivered_ms, each.count]
+            for at, each in islice(pending, most)
+        ],
+        b"consumers": consumers,
+    }
+
+
+def _group(stream: Stream, group: Group) -> dict[bytes, Reply]:
+    return {
+        b"name": group.name,
+        b"consumers": len(group.consumers),
+        b"pending": len(group.pending),
+        b"last-delivered-id": id_text(group.last_id),
+        b"entries-read": None if group.entries_read == UNKNOWN else group.entries_read,
+        b"lag": stream.lag(group),
+    }
+
+
+def _consumers(session: Session, group: Group) -> list[dict[bytes, Reply]]:
+    return [
+        {
+            b"name": consumer.name,
+            b"pending": consumer.pending_count,
+            b"idle": max(0, session.now_ms - consumer.seen_ms),
+            b"inactive": NEVER if consumer.active_ms == NEVER else max(0, session.now_ms - consumer.active_ms),
+        }
+        for _, consumer in sorted(group.consumers.items())
+    ]

@@ -1,0 +1,155 @@
+"""What is known of a client: its database and protocol, its transaction, what it watches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ottla.gateways.redis.error import RedisError
+from ottla.gateways.redis.keyspace import Place
+from ottla.gateways.redis.reply import RESP2, Reply
+from ottla.gateways.redis.stream import Stream
+
+if TYPE_CHECKING:
+    from ottla.broker.access import Operation
+    from ottla.gateways.redis.command_table import Command
+    from ottla.gateways.redis.gateway import RedisGateway
+    from ottla.gateways.redis.keyspace import Keyspace
+
+
+class BlockError(Exception):
+    """A command waits: for a change of one of the keys, then it is run again with `arguments`, or for a time."""
+
+    def __init__(self, keys: list[bytes], timeout_ms: int, arguments: list[bytes]) -> None:
+        super().__init__("a command waits")
+        self.keys = keys
+        self.timeout_ms = timeout_ms
+        self.arguments = arguments
+
+
+class QuitError(Exception):
+    """The connection ends behind the answer."""
+
+
+class Session:
+    """One client. `now_ms` is the time at which the command under way began."""
+
+    __slots__ = (
+        "address",
+        "commands",
+        "connected_ms",
+        "database",
+        "gateway",
+        "has_failed",
+        "identity",
+        "in_transaction",
+        "keyspace",
+        "library",
+        "library_version",
+        "local_address",
+        "name",
+        "now_ms",
+        "operations",
+        "protocol",
+        "queued",
+        "watched",
+    )
+
+    def __init__(self, gateway: RedisGateway, identity: int, address: str, local_address: str, now_ms: int) -> None:
+        self.gateway = gateway
+        self.keyspace: Keyspace = gateway.keyspace
+        self.identity = identity
+        self.address = address
+        self.local_address = local_address
+        self.connected_ms = self.now_ms = now_ms
+        self.library = self.library_version = b""
+        self.commands = 0
+        self.name = b""
+        self.in_transaction = False
+        """Whether the command under way is one of EXEC."""
+        self.operations: tuple[Operation, ...] = ()
+        """What the command under way needs on its keys; nothing where there are no rules."""
+        self.reset()
+
+    def reset(self) -> None:
+        """As after connecting."""
+        self.database = 0
+        self.protocol = RESP2
+        self.queued: list[list[bytes]] | None = None
+        self.has_failed = False
+        self.watched: dict[Place, tuple[Stream | None, int]] = {}
+
+    def end_transaction(self) -> None:
+        """EXEC or DISCARD."""
+        self.queued = None
+        self.has_failed = False
+        self.watched = {}
+
+    # --- access -----------------------------------------------------------------------------------------------------
+
+    def begin(self, command: Command, arguments: list[bytes]) -> None:
+        """A command is about to run. Raises RedisError where the client may not do what it does."""
+        access = self.gateway.access
+        if access is None:
+            return
+        self.operations = access.rule_of(command.name, arguments).topic
+        if command.first_key:
+            last = command.last_key if command.last_key > 0 else len(arguments) + command.last_key
+            for key in arguments[command.first_key : last + 1 : command.key_step]:
+                self.require_access(key)
+
+    def require_access(self, key: bytes, *operations: Operation, database: int | None = None) -> None:
+        """Refuse what the client may not do to the topic of a key: these operations, or those of the command."""
+        if self.gateway.access is not None:
+            topic = self.keyspace.topic_of(self.database if database is None else database, key)
+            self.gateway.access.require_topic(topic, *(operations or self.operations))
+
+    def require_group(self, group: bytes, operation: Operation) -> None:
+        """Refuse what the client may not do to a group."""
+        if self.gateway.access is not None:
+            self.gateway.access.require_group(group, operation)
+
+    def live(self, database: int) -> Iterator[tuple[bytes, Stream]]:
+        """The keys of a database that the client may know of."""
+        access = self.gateway.access
+        for key, stream in self.keyspace.live(database, self.now_ms):
+            if access is None or access.may_describe(stream.log.topic):
+                yield key, stream
+
+    # --- keys -------------------------------------------------------------------------------------------------------
+
+    def make(self, key: bytes) -> Stream:
+        """A new stream for a key that does not exist. Raises as `Keyspace.make`."""
+        if self.gateway.access is not None:
+            self.gateway.access.require_creation(self.keyspace.topic_of(self.database, key))
+        return self.keyspace.make(self.database, key, self.now_ms)
+
+    def find(self, key: bytes) -> Stream | None:
+        """The stream of a key in the database of the client. Raises RedisError where the client may not see it."""
+        if self.operations:
+            self.require_access(key)
+        return self.keyspace.find(self.database, key, self.now_ms)
+
+    def require(self, key: bytes) -> Stream:
+        """The stream of a key. Raises RedisError where there is none."""
+        stream = self.find(key)
+        if stream is None:
+            raise RedisError("ERR no such key")
+        return stream
+
+    def watch(self, key: bytes) -> None:
+        """EXEC does nothing when the key changes before it."""
+        stream = self.find(key)
+        self.watched[self.database, key] = stream, -1 if stream is None else stream.version
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether something that is watched has changed."""
+        for (database, key), (before, version) in self.watched.items():
+            stream = self.keyspace.find(database, key, self.now_ms)
+            if stream is not before or (stream is not None and stream.version != version):
+                return True
+        return False
+
+
+__all__ = ["BlockError", "QuitError", "Reply", "Session"]

@@ -1,0 +1,409 @@
+"""A stream: its entries in nodes, its counters and its groups. Every change is journaled as it is made.
+
+    nodes    [ 5-0 .. 8-3 ][ 9-0 .. 12-7 ][ 13-0 .. ]      the last one grows
+    journal  records that are to be appended to the log of the stream, in the order of the changes
+
+`append` and `mark` apply a change and journal it; `load_entry` and `apply_mark` apply what is read from the log again.
+What a command needs of entries that are only in the log it asks for before it changes anything (`NodeMissingError`).
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from ottla.gateways.redis import stream_records as records
+from ottla.gateways.redis.group import UNKNOWN, Group
+from ottla.gateways.redis.idempotence import Idempotence
+from ottla.gateways.redis.listpack import entry_bytes, node_bytes
+from ottla.gateways.redis.node import Node
+from ottla.gateways.redis.stream_id import ID_MAX
+from ottla.gateways.redis.stream_records import Mark
+
+_SEQUENCE: Final = (1 << 64) - 1
+NODE_BYTES_MAX: Final = 1 << 30
+
+
+class NodeLimits(Struct):
+    """When a node is full, as Redis' `stream-node-max-bytes` and `stream-node-max-entries`; 0 for no limit."""
+
+    bytes_max: int = 4096
+    entries_max: int = 100
+
+
+class NodeMissingError(Exception):
+    """Entries are needed that are only in the log."""
+
+    def __init__(self, stream: "Stream", index: int) -> None:
+        super().__init__("a node of a stream is not in memory")
+        self.stream = stream
+        self.index = index
+
+
+class Stream:
+    """Belongs to the event loop."""
+
+    __slots__ = (
+        "_first_id",
+        "_firsts",
+        "changed",
+        "database",
+        "entries_added",
+        "expires_ms",
+        "gone",
+        "groups",
+        "idempotence",
+        "journal",
+        "key",
+        "last_id",
+        "length",
+        "limits",
+        "log",
+        "max_deleted_id",
+        "nodes",
+        "on_journal",
+        "touch",
+        "unwritten",
+        "version",
+    )
+
+    def __init__(self, limits: NodeLimits, on_journal: Callable[["Stream"], None]) -> None:
+        """`on_journal` is called when the journal gets its first record."""
+        self.limits = limits
+        self.on_journal = on_journal
+        self.journal: list[records.Record] = []
+        self.changed: set[Node] = set()
+        """Nodes that are not in the index as they are (`ottla.gateways.redis.stream_index`)."""
+        self.gone: list[int] = []
+        """The first ids of nodes that are gone and may be in the index."""
+        self.unwritten: list[Node] = []
+        """Nodes that have entries in the journal, in their order."""
+        self.log: Any = None
+        """Where its records go (`ottla.gateways.redis.stream_log`)."""
+        self.database = 0
+        self.key: bytes | None = None
+        """None while there is no such key."""
+        self.version = 0
+        """Rises with every change."""
+        self.touch: Callable[[Node], None] = lambda node: None
+        """Told of nodes whose entries are used."""
+        self._clear()
+
+    def _clear(self) -> None:
+        self.nodes: list[Node] = []
+        self._firsts: list[int] = []
+        self._first_id: int | None = 0
+        self.length = 0
+        self.last_id = 0
+        self.max_deleted_id = 0
+        self.entries_added = 0
+        self.expires_ms: int | None = None
+        self.groups: dict[bytes, Group] = {}
+        self.idempotence = Idempotence()
+
+    # --- what is asked ----------------------------------------------------------------------------------------------
+
+    @property
+    def first_id(self) -> int:
+        """The id of the first entry, 0 for none. Raises NodeMissingError."""
+        if self._first_id is None:
+            self._first_id = next((entry_id for entry_id, _ in self.range(0, ID_MAX)), 0)
+        return self._first_id
+
+    @property
+    def last_valid_id(self) -> int:
+        """The id of the last entry, 0 for none. Raises NodeMissingError."""
+        return next((entry_id for entry_id, _ in self.reverse_range(0, ID_MAX)), 0)
+
+    def has_after(self, entry_id: int) -> bool:
+        """Whether there is an entry above an id. Raises NodeMissingError."""
+        return self.length > 0 and self.last_id > entry_id and self.last_valid_id > entry_id
+
+    def range(self, first: int, last: int) -> Iterator[tuple[int, list[bytes]]]:
+        """The entries of an interval of ids. Raises NodeMissingError."""
+        nodes = self.nodes
+        index = max(0, bisect_right(self._firsts, first) - 1)
+        while index < len(nodes) and nodes[index].first_id <= last:
+            node = nodes[index]
+            entries = self._entries(index)
+            if node.first_id >= first and node.last_id <= last:
+                yield from entries.items()
+            else:
+                for entry_id, fields in entries.items():
+                    if entry_id > last:
+                        return
+                    if entry_id >= first:
+                        yield entry_id, fields
+            index += 1
+
+    def reverse_range(self, first: int, last: int) -> Iterator[tuple[int, list[bytes]]]:
+        """The entries of an interval of ids, the last first. Raises NodeMissingError."""
+        index = bisect_right(self._firsts, last) - 1
+        while index >= 0 and self.nodes[index].last_id >= first:
+            for entry_id, fields in reversed(self._entries(index).items()):
+                if entry_id < first:
+                    return
+                if entry_id <= last:
+                    yield entry_id, fields
+            index -= 1
+
+    def get(self, entry_id: int) -> list[bytes] | None:
+        """The fields of an entry, None if there is none. Raises NodeMissingError."""
+        index = self._index_of(entry_id)
+        return None if index is None else self._entries(index).get(entry_id)
+
+    def has_tombstone(self, first: int) -> bool:
+        """Whether something at an id or behind it was deleted by XDEL, among what is still there. Raises
+        NodeMissingError.
+        """
+        tombstone = self.max_deleted_id
+        return self.length > 0 and tombstone > 0 and first <= tombstone and self.first_id <= tombstone
+
+    def distance_to(self, entry_id: int) -> int:
+        """How many entries were ever added up to an id, UNKNOWN where that cannot be told. Raises NodeMissingError."""
+        if not self.entries_added:
+            return 0
+        if not self.length and entry_id <= self.last_id:
+            return self.entries_added
+        if entry_id == self.last_id:
+            return self.entries_added
+        if entry_id > self.last_id:
+            return UNKNOWN
+        first_id = self.first_id
+        if not self.max_deleted_id or self.max_deleted_id < first_id:
+            if entry_id < first_id:
+                return self.entries_added - self.length
+            if entry_id == first_id:
+                return self.entries_added - self.length + 1
+        return UNKNOWN
+
+    def lag(self, group: Group) -> int | None:
+        """How many entries a group has not read, None where that cannot be told. Raises NodeMissingError."""
+        if not self.length:
+            return 0
+        if max(group.last_id, self.max_deleted_id) < self.first_id:
+            return self.length
+        if group.entries_read != UNKNOWN and not self.has_tombstone(group.last_id):
+            return self.entries_added - group.entries_read
+        read = self.distance_to(group.last_id)
+        return None if read == UNKNOWN else self.entries_added - read
+
+    def plan_trim_length(self, length_max: int, limit: int, *, approximate: bool) -> tuple[int, int, int]:
+        """What XTRIM MAXLEN removes: the number of entries, the first id that stays, and how many entries of that
+        one's node go. Raises NodeMissingError.
+        """
+        length, removed, index = self.length, 0, 0
+        while index < len(self.nodes) and length > length_max:
+            count = self.nodes[index].count
+            if limit and removed + count > limit:
+                break
+            if length - count >= length_max:
+                length -= count
+                removed += count
+                index += 1
+                continue
+            if approximate:
+                break
+            part = length - length_max
+            floor = list(self._entries(index))[part]
+            return removed + part, floor, part
+        return removed, self._floor(index), 0
+
+    def plan_trim_id(self, id_min: int, limit: int, *, approximate: bool) -> tuple[int, int, int]:
+        """What XTRIM MINID removes, as `plan_trim_length`."""
+        removed, index = 0, 0
+        while index < len(self.nodes):
+            node = self.nodes[index]
+            if limit and removed + node.count > limit:
+                break
+            if node.last_id < id_min:
+                removed += node.count
+                index += 1
+                continue
+            if approximate or node.first_id >= id_min:
+                break
+            part = sum(entry_id < id_min for entry_id in self._entries(index))
+            return removed + part, id_min, part
+        return removed, self._floor(index), 0
+
+    def _floor(self, index: int) -> int:
+        return self.nodes[index].first_id if index < len(self.nodes) else self.last_id + 1
+
+    def _index_of(self, entry_id: int) -> int | None:
+        index = bisect_right(self._firsts, entry_id) - 1
+        if index < 0:
+            return None
+        node = self.nodes[index]
+        return None if entry_id > node.last_id or node.has_removed(entry_id) else index
+
+    def _entries(self, index: int) -> dict[int, list[bytes]]:
+        node = self.nodes[index]
+        if node.entries is None:
+            raise NodeMissingError(self, index)
+        self.touch(node)
+        return node.entries
+
+    # --- changes ----------------------------------------------------------------------------------------------------
+
+    def require_tail(self) -> None:
+        """Raises NodeMissingError where the entries of the last node are not in memory: nothing can be added then."""
+        if self.nodes and self.nodes[-1].entries is None:
+            raise NodeMissingError(self, len(self.nodes) - 1)
+
+    def append(self, entry_id: int, fields: list[bytes], now_ms: int) -> None:
+        """Add an entry, whose id is above all others."""
+        begins = self._apply_append(entry_id, fields)
+        node = self.nodes[-1]
+        if begins:
+            node.journal_index = len(self.journal)
+            self.touch(node)
+        if not self.unwritten or self.unwritten[-1] is not node:
+            self.unwritten.append(node)
+            self.changed.add(node)
+        self._journal(records.entry(entry_id, fields, now_ms, begins_node=begins))
+
+    def mark(self, now_ms: int, mark: Mark) -> None:
+        """Make a change other than an entry, and journal it."""
+        self.apply_mark(mark)
+        self._journal(records.mark(mark, now_ms))
+
+    def _journal(self, record: records.Record) -> None:
+        self.journal.append(record)
+        if len(self.journal) == 1:
+            self.on_journal(self)
+
+    def _apply_append(self, entry_id: int, fields: list[bytes]) -> bool:
+        """Add an entry; returns whether it begins a node."""
+        nodes = self.nodes
+        node = nodes[-1] if nodes else None
+        names = fields[::2]
+        if node is None or self._is_full(node, fields):
+            begins = is_same = True
+            node = self._grow(entry_id, names, node)
+        else:
+            begins, is_same = False, names == node.names
+        first = node.first_id
+        delta = (entry_id >> 64) - (first >> 64), (entry_id & _SEQUENCE) - (first & _SEQUENCE)
+        node.size += entry_bytes(fields, delta, same_names=is_same)
+        node.count += 1
+        node.last_id = entry_id
+        assert node.entries is not None
+        node.entries[entry_id] = fields
+        if not self.length:
+            self._first_id = entry_id
+        self.length += 1
+        self.entries_added += 1
+        self.last_id = entry_id
+        self.version += 1
+        return begins
+
+    def _grow(self, entry_id: int, names: list[bytes], before: Node | None) -> Node:
+        """A new node, behind one that is full."""
+        node = Node(entry_id)
+        node.size = node_bytes(names)
+        node.names = names
+        if before is not None:
+            before.grows = False
+            if before.names == names:
+                node.names = before.names
+        node.grows = True
+        self.nodes.append(node)
+        self._firsts.append(entry_id)
+        return node
+
+    def _is_full(self, node: Node, fields: list[bytes]) -> bool:
+        limits = self.limits
+        most = limits.bytes_max
+        if not 0 < most <= NODE_BYTES_MAX:
+            most = NODE_BYTES_MAX
+        if node.size + sum(map(len, fields)) >= most:
+            return True
+        return 0 < limits.entries_max <= node.count + node.deleted
+
+    def apply_mark(self, mark: Mark) -> None:
+        """Make a change other than an entry."""
+        self.version += 1
+        mark.apply(self)
+
+    def keep(self, now_ms: int) -> None:
+        """Journal all but the entries, so that what was journaled of that before may be forgotten."""
+        for mark in records.snapshot(self):
+            self._journal(records.mark(mark, now_ms))
+
+    # What marks do; see `ottla.gateways.redis.stream_records`.
+
+    def remove(self, ids: Sequence[int], max_deleted_id: int) -> None:
+        """Entries that are there are deleted."""
+        for entry_id in ids:
+            index = self._index_of(entry_id)
+            if index is None:
+                continue  # it lay before the start of the log that was read
+            node = self.nodes[index]
+            if node.count == 1:
+                self._drop(index)
+            else:
+                node.remove(entry_id)
+                self.changed.add(node)
+            self.length -= 1
+            if entry_id == self._first_id:
+                self._first_id = None
+        self.max_deleted_id = max(self.max_deleted_id, max_deleted_id)
+        if not self.length:
+            self._first_id = 0
+
+    def _drop(self, index: int) -> None:
+        node = self.nodes.pop(index)
+        del self._firsts[index]
+        self.changed.discard(node)
+        self.gone.append(node.first_id)
+
+    def trim(self, floor: int, part: int) -> None:
+        """Entries below an id are deleted, `part` of them in a node that stays."""
+        index = 0
+        while index < len(self.nodes) and self.nodes[index].last_id < floor:
+            self.length -= self.nodes[index].count
+            self.changed.discard(self.nodes[index])
+            index += 1
+        del self.nodes[:index], self._firsts[:index]
+        if part and self.nodes and self.nodes[0].first_id < floor:
+            self.nodes[0].cut(floor, part)
+            self.changed.add(self.nodes[0])
+            self.length -= part
+        self._first_id = None if self.length else 0
+
+    def begin(self, database: int, key: bytes) -> None:
+        """It is the value of a key from now on."""
+        self.database, self.key = database, key
+
+    def end(self) -> None:
+        """The key is deleted."""
+        self.key = None
+        self.gone += [node.first_id for node in self.nodes]
+        self.changed.clear()
+        self._clear()
+
+    def load_entry(self, entry_id: int, offset: int, *, begins: bool) -> None:
+        """For loading: the record of an entry, in the order of the log."""
+        nodes = self.nodes
+        if begins or not nodes:
+            node = Node(entry_id, offset)
+            node.entries = None
+            nodes.append(node)
+            self._firsts.append(entry_id)
+        node = nodes[-1]
+        self.changed.add(node)
+        node.count += 1
+        node.last_id = node.written_id = entry_id
+        if not self.length:
+            self._first_id = entry_id
+        self.length += 1
+        self.entries_added += 1
+        self.last_id = entry_id
+
+    def load_node(self, node: Node) -> None:
+        """For loading: a node, in the order of ids."""
+        self.nodes.append(node)
+        self._firsts.append(node.first_id)
+        self.length += node.count
+        self._first_id = None

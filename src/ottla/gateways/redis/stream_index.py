@@ -1,0 +1,115 @@
+"""The file beside the log of a stream that says what lies where, so that a start reads the end of the log only.
+
+    stream.index    [ size int32 | CRC-32 | part ][ size | CRC-32 | part ] ...
+
+A part holds what changed since the one before: nodes, which of them are gone, and all counters and groups; and up to
+which offset of the log that is so. The file is a cache: a part that is torn ends it, one that does not go with the log
+leaves the log to be read as a whole.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+
+from ottla.gateways.redis import stream_records as records
+from ottla.gateways.redis.node import Node
+from ottla.gateways.redis.stream_id import ID_MAX, id_bytes
+
+if TYPE_CHECKING:
+    from ottla.gateways.redis.stream import Stream
+
+FILE_NAME: Final = "stream.index"
+_HEAD: Final = struct.Struct(">II")
+
+Row = tuple[bytes, bytes, int, int, int, int, bytes, list[bytes]]
+"""A node: first and last id, live and deleted entries, size, offset, floor, and the entries that are deleted singly."""
+
+
+class Part(Struct, frozen=True, array_like=True):
+    """What a stream was when its log ended at `end_offset`, which had been written in a leader epoch."""
+
+    end_offset: int
+    leader_epoch: int
+    first_id: bytes
+    """Nodes below it are gone."""
+    gone: list[bytes]
+    """The first ids of other nodes that are gone."""
+    rows: list[Row]
+    marks: list[bytes]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Part).decode
+
+
+def part_of(stream: Stream, end_offset: int, leader_epoch: int, nodes: Sequence[Node]) -> bytes:
+    """The part that says these nodes of a stream, all of which are on disk; as it is in the file."""
+    first_id = stream.nodes[0].first_id if stream.nodes else stream.last_id + 1
+    part = Part(
+        end_offset,
+        leader_epoch,
+        id_bytes(min(first_id, ID_MAX)),
+        [id_bytes(each) for each in stream.gone],
+        [_row(node) for node in nodes],
+        [_encode(mark) for mark in records.snapshot(stream)],
+    )
+    data = _encode(part)
+    return _HEAD.pack(len(data), zlib.crc32(data)) + data
+
+
+def read_parts(data: bytes) -> tuple[Part, list[Row], bool] | None:
+    """The last good part of a file, all nodes by id, and whether nothing lies behind it; None for no part at all."""
+    rows: dict[bytes, Row] = {}
+    last: Part | None = None
+    at = 0
+    while at + _HEAD.size <= len(data):
+        size, checksum = _HEAD.unpack_from(data, at)
+        body = data[at + _HEAD.size : at + _HEAD.size + size]
+        if len(body) < size or zlib.crc32(body) != checksum:
+            break
+        try:
+            last = _decode(body)
+        except msgspec.DecodeError:
+            break
+        for row in last.rows:
+            rows[row[0]] = row
+        for first_id in last.gone:
+            rows.pop(first_id, None)
+        at += _HEAD.size + size
+    if last is None:
+        return None
+    floor = last.first_id
+    return last, [rows[first_id] for first_id in sorted(rows) if first_id >= floor], at == len(data)
+
+
+def restore(stream: Stream, part: Part, rows: list[Row]) -> None:
+    """Make of an empty stream the one that was. Raises msgspec.DecodeError."""
+    for row in rows:
+        node = Node(int.from_bytes(row[0], "big"), row[5])
+        node.last_id = node.written_id = int.from_bytes(row[1], "big")
+        node.count, node.deleted, node.size = row[2:5]
+        node.floor = int.from_bytes(row[6], "big")
+        node.removed = {int.from_bytes(each, "big") for each in row[7]} or None
+        node.entries = None
+        stream.load_node(node)
+    for mark in part.marks:
+        stream.apply_mark(records.decode_mark(mark))
+
+
+def _row(node: Node) -> Row:
+    return (
+        id_bytes(node.first_id),
+        id_bytes(node.last_id),
+        node.count,
+        node.deleted,
+        node.size,
+        node.offset,
+        id_bytes(node.floor),
+        [id_bytes(each) for each in node.removed or ()],
+    )

@@ -1,0 +1,367 @@
+"""The topic behind a stream: what is journaled is appended to it, and nodes are read back from it.
+
+journal --> batch --> appended with acks=all --> Flush is done: whoever waits for it may answer
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ottla.broker.produce import PartitionWrite
+from ottla.broker.record_deletion import RecordsBefore
+from ottla.gateways.redis import stream_records as records
+from ottla.gateways.redis.listpack import entry_bytes, node_bytes
+from ottla.gateways.redis.stream_id import SEQUENCE_MAX
+from ottla.gateways.redis.stream_index import FILE_NAME, part_of, read_parts, restore
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.model.principal import broker_principal
+from ottla.native import build_batch, decode_records
+from ottla.replication.leader import ACKS_ALL
+from ottla.replication.partition import NO_EPOCH
+from ottla.runtime.disk import OsDisk
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.gateways.redis.node import Node
+    from ottla.gateways.redis.stream import Stream
+    from ottla.replication.acknowledgement import AppendAck
+    from ottla.replication.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+_DISK: Final = OsDisk()
+_ANEW: Final = 1 << 60
+"""Rows of an index that is to be written as a whole the next time."""
+
+BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
+"""A batch with more than one record is not larger."""
+APPEND_TIMEOUT_MS: Final = 30_000
+LOAD_BYTES: Final = 4 * 1024 * 1024
+FREED_RECORDS_MIN: Final = 10_000
+"""So many records at least are to be freed at a time: that costs a snapshot of the groups."""
+READ_BYTES: Final = 256 * 1024
+INDEX_RECORDS: Final = 20_000
+"""So many records are read from the log at a start at least, without anything that the index says."""
+INDEX_PENDING_FACTOR: Final = 4
+"""An index has all that is pending in it: it is written less often where that is much."""
+DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
+
+
+class Flush:
+    """Changes of one stream on their way to the disk."""
+
+    __slots__ = ("error", "is_done", "undecided", "waiters")
+
+    def __init__(self) -> None:
+        self.waiters: list[Callable[[], None]] = []
+        """Called once when it is done."""
+        self.undecided = 0
+        self.is_done = False
+        self.error: str | None = None
+
+    def decide(self, error: str | None) -> None:
+        """One of its batches is decided."""
+        self.error = self.error or error
+        self.undecided -= 1
+        if self.undecided:
+            return
+        self.is_done = True
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            waiter()
+
+
+class StreamLog:
+    """Belongs to the event loop."""
+
+    def __init__(self, stream: Stream, topic: str, broker: Broker, on_failed: Callable[[Stream], None]) -> None:
+        """`on_failed` is called when changes could not be written: the stream in memory is ahead of its log."""
+        self.topic = topic
+        self.latest: Flush | None = None
+        """The last that is not done; changes that are not being written yet are of it."""
+        self._stream = stream
+        self._broker = broker
+        self._on_failed = on_failed
+        self._opened: tuple[Partition, int] | None = None  # the partition, and the leader epoch it was read in
+        self._end_offset = 0  # behind the last record that was written here
+        self._unindexed = 0  # records since the index was written
+        self._index_rows = 0
+        self._is_indexing = False
+
+    def open(self) -> None:
+        """Serve the stream from now on. Raises ApiError where another broker leads its topic."""
+        partition = self._partition()
+        partition.require_leader_epoch(NO_EPOCH)
+        self._opened = partition, partition.leader_epoch
+
+    @property
+    def is_current(self) -> bool:
+        """Whether this broker has led the topic ever since the stream was read."""
+        if self._opened is None:
+            return False
+        partition, leader_epoch = self._opened
+        return partition.is_leader and partition.leader_epoch == leader_epoch
+
+    def journal_began(self) -> Flush:
+        """There are changes that are to be written soon."""
+        self.latest = Flush()
+        return self.latest
+
+    async def settled(self) -> None:
+        """Wait until all changes are written, or are not to be."""
+        while self.latest is not None:
+            done = asyncio.get_running_loop().create_future()
+            self.latest.waiters.append(lambda done=done: done.done() or done.set_result(None))  # type: ignore[misc]
+            await done
+
+    def flush(self) -> None:
+        """Write what is journaled."""
+        stream, flush = self._stream, self.latest
+        journal, stream.journal = stream.journal, []
+        nodes, stream.unwritten = stream.unwritten, []
+        assert flush is not None
+        assert journal
+        starts = _batch_starts(journal)
+        flush.undecided = len(starts)
+        ends = [*starts[1:], len(journal)]
+        marks = [(node, node.last_id) for node in nodes]
+        for start, end in zip(starts, ends, strict=True):
+            batch = build_batch(journal[start:end])
+            self._write(flush, batch, start, end - start, marks if end == len(journal) else ())
+
+    def _write(self, flush: Flush, batch: bytearray, start: int, count: int, marks: Sequence[tuple[Node, int]]) -> None:
+        def on_produced(acks: list[AppendAck]) -> None:
+            (ack,) = acks
+            if ack.error is not ErrorCode.NONE:
+                logger.error("changes of the stream in topic %s were not written: %s", self.topic, ack.message)
+                self._decided(flush, ack.message or ack.error.name)
+                return
+            self._end_offset = ack.base_offset + count
+            self._unindexed += count
+            for node, last_id in marks:
+                if node.offset < 0:  # in an earlier batch it would lie lower: reading begins early then, not late
+                    node.offset = max(0, ack.base_offset + node.journal_index - start)
+                node.written_id = last_id
+            self._decided(flush, None)
+
+        self._broker.produce.produce(
+            broker_principal(self._broker.config.node_id),
+            (PartitionWrite(self.topic, 0, batch),),
+            acks=ACKS_ALL,
+            timeout_ms=APPEND_TIMEOUT_MS,
+            on_buffer_free=_keep,
+            on_produced=on_produced,
+        )
+
+    def _decided(self, flush: Flush, error: str | None) -> None:
+        flush.decide(error)
+        if flush.is_done:
+            if self.latest is flush:
+                self.latest = None
+                if flush.error is None:
+                    self._index_soon()
+            if flush.error is not None:
+                self._on_failed(self._stream)
+
+    async def free(self, now_ms: int) -> None:
+        """Let go of the part of the log in which nothing is that is still needed, if it is worth that.
+
+        Raises ApiError.
+        """
+        stream, partition = self._stream, self._partition()
+        first = stream.nodes[0].offset if stream.nodes else partition.high_watermark
+        if first - partition.log.log_start_offset < FREED_RECORDS_MIN:
+            return
+        stream.keep(now_ms)
+        await self.settled()
+        wanted = [RecordsBefore(self.topic, 0, first)]
+        principal = broker_principal(self._broker.config.node_id)
+        (outcome,) = await self._broker.record_deletion.delete(principal, wanted, APPEND_TIMEOUT_MS)
+        if isinstance(outcome, ApiError):
+            raise outcome
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def _partition(self) -> Partition:
+        return self._broker.replicas.get(self.topic, 0)
+
+    async def load(self, replaced: set[str]) -> None:
+        """Make of an empty stream the one that the log holds; adds the topics in whose place it came to `replaced`."""
+        self.open()
+        partition = self._partition()
+        start_offset = partition.log.log_start_offset
+        offset = await self._restore(partition)
+        is_partial = offset is None and start_offset > 0  # until the snapshot that allowed it to begin there
+        offset = start_offset if offset is None else offset
+        while offset < partition.high_watermark:
+            found = _decoded(await partition.read_bytes(offset, LOAD_BYTES), offset)
+            for at, _, _, value, headers in found:
+                header = records.kind_of(headers)
+                if header is None or value is None:
+                    continue
+                entry_id = records.entry_id_of(header)
+                if entry_id is not None:
+                    self._stream.load_entry(entry_id, at, begins=header[:1] == records.NODE)
+                else:
+                    mark = self._apply(at, value, is_partial=is_partial)
+                    is_partial = is_partial and not isinstance(mark, records.Kept)
+                    if isinstance(mark, records.Began) and mark.replaced:
+                        replaced.add(mark.replaced)
+            offset = found[-1][0] + 1 if found else partition.high_watermark
+
+    def _apply(self, offset: int, value: bytes, *, is_partial: bool) -> records.Mark | None:
+        try:
+            mark = records.decode_mark(value)
+            self._stream.apply_mark(mark)
+        except (msgspec.DecodeError, KeyError, IndexError) as error:
+            if not is_partial or isinstance(error, msgspec.DecodeError):
+                logger.warning("topic %s: record %d is not read as a change: %s", self.topic, offset, error)
+            return None
+        return mark
+
+    async def _restore(self, partition: Partition) -> int | None:
+        """Begin with what the index says; up to which offset that is, None where nothing of it goes with the log."""
+        log = partition.log
+        try:
+            data = await self._broker.tasks.in_thread(_DISK.read_bytes, f"{log.directory}/{FILE_NAME}")
+        except OSError:
+            return None
+        self._index_rows = _ANEW
+        found = read_parts(data)
+        if found is None:
+            return None
+        part, rows, is_whole = found
+        offset = part.end_offset
+        if not log.log_start_offset < offset <= partition.high_watermark:
+            return None
+        if log.epoch_of_offset(offset - 1) != part.leader_epoch or any(row[5] < log.log_start_offset for row in rows):
+            return None
+        restore(self._stream, part, rows)
+        if is_whole:
+            self._index_rows = len(rows)
+        self._stream.changed.clear()
+        return offset
+
+    # --- the index ----------------------------------------------------------------------------------------------------
+
+    def _index_soon(self) -> None:
+        """Write what the index lacks, if it is worth that: nothing is under way now."""
+        stream = self._stream
+        pending = sum(len(group.pending) for group in stream.groups.values())
+        if self._is_indexing or self._unindexed < max(INDEX_RECORDS, INDEX_PENDING_FACTOR * pending):
+            return
+        partition = self._broker.replicas.find(self.topic, 0)
+        if partition is None or stream.key is None:
+            return
+        is_whole = self._index_rows + len(stream.changed) > 3 * len(stream.nodes) + INDEX_RECORDS
+        nodes = stream.nodes if is_whole else [node for node in stream.changed if node.is_written]
+        if any(not node.is_written for node in nodes):
+            return
+        end_offset = self._end_offset
+        data = part_of(stream, end_offset, partition.log.epoch_of_offset(end_offset - 1), nodes)
+        self._index_rows = len(nodes) + (0 if is_whole else self._index_rows)
+        self._unindexed = 0
+        stream.changed.clear()
+        stream.gone.clear()
+        self._is_indexing = True
+        path = f"{partition.log.directory}/{FILE_NAME}"
+        self._broker.tasks.spawn(self._write_index(path, data, is_whole=is_whole), "redis-index")
+
+    async def _write_index(self, path: str, data: bytes, *, is_whole: bool) -> None:
+        write = _DISK.write_atomic if is_whole else _DISK.append
+        try:
+            await self._broker.tasks.in_thread(write, path, data)
+        except OSError as error:
+            # The topic may be deleted. Otherwise the next part would build on one that is not there.
+            logger.info("the index of the stream in topic %s was not written: %s", self.topic, error)
+            self._index_rows = _ANEW
+        finally:
+            self._is_indexing = False
+
+    # --- reading nodes ------------------------------------------------------------------------------------------------
+
+    async def load_nodes(self, index: int, read_bytes: int) -> tuple[list[Node], int]:
+        """Have the entries of a node in memory again, and of its neighbours within some bytes.
+
+        Returns the nodes, and how many bytes were read. Raises ApiError.
+        """
+        stream, partition = self._stream, self._partition()
+        wanted = stream.nodes[index]
+        first = index
+        while first and index - first < 8 and stream.nodes[first - 1].entries is None:
+            first -= 1
+        nodes = [node for node in stream.nodes[first : first + 4096] if node.is_written]
+        offset, used = nodes[0].offset, 0
+        filled: list[Node] = []
+        found: dict[int, list[bytes]] = {}
+        while nodes and offset < partition.high_watermark:
+            data = await partition.read_bytes(offset, READ_BYTES if used < READ_BYTES else LOAD_BYTES)
+            used += len(data)
+            decoded = _decoded(data, offset)
+            if not decoded:
+                break
+            for _, _, _, value, headers in decoded:
+                kind = records.kind_of(headers)
+                entry_id = None if kind is None else records.entry_id_of(kind)
+                if entry_id is None or value is None:
+                    continue
+                while nodes and entry_id > nodes[0].last_id:
+                    nodes.pop(0)
+                if not nodes:
+                    break
+                if entry_id >= nodes[0].first_id:
+                    found[entry_id] = records.decode_fields(value)
+                    if entry_id == nodes[0].last_id:
+                        filled.append(nodes.pop(0))
+                        _fill(filled[-1], found, stream)
+                        found = {}
+            offset = decoded[-1][0] + 1
+            if wanted.entries is not None and used >= read_bytes:
+                break
+        return filled, used
+
+
+def _fill(node: Node, found: dict[int, list[bytes]], stream: Stream) -> None:
+    first = node.first_id
+    if not node.names:
+        node.names = found[first][::2]
+    if not node.size:
+        node.size = node_bytes(node.names) + sum(
+            entry_bytes(
+                fields,
+                ((entry_id >> 64) - (first >> 64), (entry_id & SEQUENCE_MAX) - (first & SEQUENCE_MAX)),
+                same_names=fields[::2] == node.names,
+            )
+            for entry_id, fields in found.items()
+        )
+    if node.entries is None:
+        node.entries = {entry_id: fields for entry_id, fields in found.items() if not node.has_removed(entry_id)}
+    stream.touch(node)
+
+
+Decoded = list[tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]]
+
+
+def _decoded(data: bytes, offset: int) -> Decoded:
+    return decode_records(data, max_decompressed_bytes=DECOMPRESSED_BYTES_MAX, start_offset=offset)
+
+
+def _batch_starts(journal: list[records.Record]) -> list[int]:
+    """Where batches begin: as few as hold the records within the limit."""
+    starts, size = [0], 0
+    for index, record in enumerate(journal):
+        size += len(record[2])
+        if size > BATCH_BYTES_MAX and index > starts[-1]:
+            starts.append(index)
+            size = len(record[2])
+    return starts
+
+
+def _keep() -> None:
+    """The batch is nobody else's."""

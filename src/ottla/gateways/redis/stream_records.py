@@ -1,0 +1,355 @@
+"""The records of a stream in its topic.
+
+    entry    header `redis` = kind, id in 16 bytes      value = MessagePack array: name, value, name, value, ...
+    mark     header `redis` = kind                      value = MessagePack array: what changed
+
+Kinds: E an entry, N one that begins a node, M a mark. Records of other writers have no such header and are no entries.
+A mark says what is so after it, so that reading a log again gives the stream that was.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from ottla.gateways.redis.group import Group
+from ottla.gateways.redis.stream_id import ID_BYTES, ID_MAX, id_bytes
+from ottla.model.stream_record import HEADER, MARK
+
+if TYPE_CHECKING:
+    from ottla.gateways.redis.stream import Stream
+
+ENTRY: Final = b"E"
+NODE: Final = b"N"
+
+Record = tuple[int, bytes | None, bytes, tuple[tuple[str, bytes], ...]]
+"""Timestamp, key, value and headers, as batches are built of."""
+
+HELD_MAX: Final = 10_000
+"""Pending entries of one record of a snapshot."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_fields = msgspec.msgpack.Decoder(list[bytes]).decode
+decode_fields = _decode_fields
+
+
+class Mark(Struct, frozen=True, array_like=True, tag=True):
+    """A change of a stream other than an entry. Ids in it are of 16 bytes."""
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        raise NotImplementedError
+
+
+class Began(Mark, frozen=True, tag="began"):
+    """The stream is the value of a key; `replaced` is the topic of the stream that was."""
+
+    database: int
+    key: bytes
+    replaced: str = ""
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        stream.begin(self.database, self.key)
+
+
+class Ended(Mark, frozen=True, tag="ended"):
+    """The key is deleted."""
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        stream.end()
+
+
+class Deleted(Mark, frozen=True, tag="deleted"):
+    """Entries are deleted one by one."""
+
+    ids: list[bytes]
+    max_deleted_id: bytes
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        stream.remove([_id(each) for each in self.ids], _id(self.max_deleted_id))
+
+
+class Trimmed(Mark, frozen=True, tag="trimmed"):
+    """Entries below an id (in 17 bytes) are deleted, `part` of them in a node that stays."""
+
+    floor: bytes
+    part: int
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        stream.trim(_id(self.floor), self.part)
+
+
+class Set(Mark, frozen=True, tag="set"):
+    """Counters are set."""
+
+    last_id: bytes
+    max_deleted_id: bytes
+    entries_added: int
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        stream.last_id = _id(self.last_id)
+        stream.max_deleted_id = _id(self.max_deleted_id)
+        stream.entries_added = self.entries_added
+
+
+class Expires(Mark, frozen=True, tag="expires"):
+    """The key goes at a time, or not any more."""
+
+    at_ms: int | None
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        stream.expires_ms = self.at_ms
+
+
+class GroupSet(Mark, frozen=True, tag="group"):
+    """A group is made, or begins elsewhere."""
+
+    name: bytes
+    last_id: bytes
+    entries_read: int
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        group = stream.groups.get(self.name)
+        if group is None:
+            stream.groups[self.name] = Group(self.name, _id(self.last_id), self.entries_read)
+        else:
+            group.last_id, group.entries_read = _id(self.last_id), self.entries_read
+
+
+class GroupDestroyed(Mark, frozen=True, tag="destroyed"):
+    """A group is gone."""
+
+    name: bytes
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        del stream.groups[self.name]
+
+
+class ConsumerSeen(Mark, frozen=True, tag="consumer"):
+    """A consumer is made, or has asked."""
+
+    group: bytes
+    consumer: bytes
+    seen_ms: int
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        stream.groups[self.group].add_consumer(self.consumer, self.seen_ms).seen_ms = self.seen_ms
+
+
+class ConsumerDeleted(Mark, frozen=True, tag="left"):
+    """A consumer is gone, and what it had is pending no more."""
+
+    group: bytes
+    consumer: bytes
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        stream.groups[self.group].remove_consumer(self.consumer)
+
+
+class Assigned(Mark, frozen=True, tag="assigned"):
+    """Entries are pending, and a consumer has them; None for nobody. `counts` is one for all, or one for each."""
+
+    group: bytes
+    consumer: bytes | None
+    now_ms: int
+    delivered_ms: int
+    ids: list[bytes]
+    counts: list[int]
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        group = stream.groups[self.group]
+        consumer = None
+        if self.consumer is not None:
+            consumer = group.add_consumer(self.consumer, self.now_ms)
+            consumer.seen_ms = consumer.active_ms = self.now_ms
+        counts = self.counts if len(self.counts) == len(self.ids) else self.counts * len(self.ids)
+        for entry_id, count in zip(self.ids, counts, strict=True):
+            group.assign(_id(entry_id), consumer, self.delivered_ms, count)
+
+
+class Released(Mark, frozen=True, tag="released"):
+    """Entries are pending no more."""
+
+    group: bytes
+    ids: list[bytes]
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        group = stream.groups[self.group]
+        for entry_id in self.ids:
+            group.release(_id(entry_id))
+
+
+class KeptGroup(Struct, frozen=True, array_like=True):
+    """A group in a snapshot; `consumers` are names with the times at which they were seen and active."""
+
+    name: bytes
+    last_id: bytes
+    entries_read: int
+    consumers: list[tuple[bytes, int, int]]
+
+
+class Kept(Mark, frozen=True, tag="kept"):
+    """All counters and groups of a stream: what was said of them before may be forgotten. `Held` follow."""
+
+    database: int
+    key: bytes
+    last_id: bytes
+    max_deleted_id: bytes
+    entries_added: int
+    expires_ms: int | None
+    idempotence: tuple[int, int]
+    groups: list[KeptGroup]
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        stream.begin(self.database, self.key)
+        stream.last_id, stream.max_deleted_id = _id(self.last_id), _id(self.max_deleted_id)
+        stream.entries_added, stream.expires_ms = self.entries_added, self.expires_ms
+        stream.idempotence.configure(*self.idempotence)
+        stream.groups = {}
+        for kept in self.groups:
+            group = stream.groups[kept.name] = Group(kept.name, _id(kept.last_id), kept.entries_read)
+            for name, seen_ms, active_ms in kept.consumers:
+                consumer = group.add_consumer(name, seen_ms)
+                consumer.active_ms = active_ms
+
+
+class Held(Mark, frozen=True, tag="held"):
+    """What is pending in a group, in part: id, consumer or None, time of delivery, count."""
+
+    group: bytes
+    rows: list[tuple[bytes, bytes | None, int, int]]
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        group = stream.groups[self.group]
+        for entry_id, name, delivered_ms, count in self.rows:
+            consumer = None if name is None else group.consumers[name]
+            group.assign(_id(entry_id), consumer, delivered_ms, count)
+
+
+class Remembered(Mark, frozen=True, tag="idempotent"):
+    """An entry was added by a producer, which has an id of its own for it."""
+
+    producer: bytes
+    idempotent_id: bytes
+    entry_id: bytes
+    now_ms: int
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        stream.idempotence.add((self.producer, self.idempotent_id), _id(self.entry_id), self.now_ms)
+
+
+class Configured(Mark, frozen=True, tag="configured"):
+    """How long ids of producers are remembered, in seconds, and how many of each."""
+
+    duration_s: int
+    size: int
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        stream.idempotence.configure(self.duration_s, self.size)
+
+
+AnyMark = (
+    Began
+    | Ended
+    | Deleted
+    | Trimmed
+    | Set
+    | Expires
+    | GroupSet
+    | GroupDestroyed
+    | ConsumerSeen
+    | ConsumerDeleted
+    | Assigned
+    | Released
+    | Remembered
+    | Configured
+    | Kept
+    | Held
+)
+_decode_mark: Any = msgspec.msgpack.Decoder(AnyMark).decode
+
+
+def entry(entry_id: int, fields: list[bytes], now_ms: int, *, begins_node: bool) -> Record:
+    """The record of an entry."""
+    kind = NODE if begins_node else ENTRY
+    return now_ms, None, _encode(fields), ((HEADER, kind + id_bytes(entry_id)),)
+
+
+def mark(change: Mark, now_ms: int) -> Record:
+    """The record of a change."""
+    return now_ms, None, _encode(change), ((HEADER, MARK),)
+
+
+def snapshot(stream: "Stream") -> list[Mark]:
+    """The marks that say all of a stream but its entries, and change nothing."""
+    known = stream.idempotence
+    groups = [
+        KeptGroup(
+            group.name,
+            id_bytes(group.last_id),
+            group.entries_read,
+            [(each.name, each.seen_ms, each.active_ms) for each in group.consumers.values()],
+        )
+        for group in stream.groups.values()
+    ]
+    marks: list[Mark] = [
+        Kept(
+            stream.database,
+            stream.key or b"",
+            id_bytes(stream.last_id),
+            id_bytes(stream.max_deleted_id),
+            stream.entries_added,
+            stream.expires_ms,
+            (known.duration_s, known.size),
+            groups,
+        )
+    ]
+    for group in stream.groups.values():
+        rows = [
+            (id_bytes(at), None if each.consumer is None else each.consumer.name, each.delivered_ms, each.count)
+            for at, each in group.pending_from(0, ID_MAX)
+        ]
+        marks += [Held(group.name, rows[at : at + HELD_MAX]) for at in range(0, len(rows), HELD_MAX)]
+    return marks
+
+
+def kind_of(headers: Any) -> bytes | None:
+    """The `redis` header of a record, None for a record of another writer."""
+    for name, value in headers:
+        if name == HEADER and value:
+            data: bytes = value
+            return data
+    return None
+
+
+def entry_id_of(header: bytes) -> int | None:
+    """The id of an entry by its header; None for a mark."""
+    if len(header) != 1 + ID_BYTES:
+        return None
+    return int.from_bytes(header[1:], "big")
+
+
+def decode_mark(value: bytes) -> Mark:
+    """A change. Raises msgspec.DecodeError for bytes that are none."""
+    change: Mark = _decode_mark(value)
+    return change
+
+
+def _id(data: bytes) -> int:
+    return int.from_bytes(data, "big")

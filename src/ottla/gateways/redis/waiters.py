@@ -1,0 +1,95 @@
+"""Clients that wait for keys to change, in the order in which they came (XREAD BLOCK, XREADGROUP BLOCK)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.gateways.redis.keyspace import Place
+
+if TYPE_CHECKING:
+    from ottla.gateways.redis.connection import RedisConnection
+    from ottla.gateways.redis.session import BlockError
+    from ottla.runtime.timer import Timer
+    from ottla.runtime.timing_wheel import TimerTask
+
+
+class Waiters:
+    """Of one broker. Belongs to the event loop."""
+
+    def __init__(self, timer: Timer) -> None:
+        self.timer = timer
+        self._by_place: dict[Place, dict[Waiter, None]] = {}
+        self.changed_places: dict[Place, None] = {}
+        """The keys that have changed and for which somebody waits."""
+        self.count = 0
+
+    @property
+    def key_count(self) -> int:
+        """For how many keys somebody waits."""
+        return len(self._by_place)
+
+    def add(self, waiter: Waiter) -> None:
+        """A client waits."""
+        self.count += 1
+        for place in waiter.places:
+            self._by_place.setdefault(place, {})[waiter] = None
+
+    def remove(self, waiter: Waiter) -> None:
+        """A client waits no more."""
+        self.count -= 1
+        for place in waiter.places:
+            waiting = self._by_place.get(place)
+            if waiting is not None:
+                waiting.pop(waiter, None)
+                if not waiting:
+                    del self._by_place[place]
+
+    def changed(self, database: int, key: bytes) -> None:
+        """A key has changed."""
+        if self._by_place and (database, key) in self._by_place:
+            self.changed_places[database, key] = None
+
+    def serve(self) -> None:
+        """Let those who wait for what has changed look again."""
+        while self.changed_places:
+            changed, self.changed_places = self.changed_places, {}
+            for place in changed:
+                for waiter in tuple(self._by_place.get(place, ())):
+                    waiter.wake()
+
+
+class Waiter:
+    """One command that waits."""
+
+    __slots__ = ("_connection", "_is_over", "_timer", "_waiters", "arguments", "places")
+
+    def __init__(self, waiters: Waiters, connection: RedisConnection, block: BlockError) -> None:
+        self.arguments = block.arguments
+        self.places = tuple(dict.fromkeys((connection.session.database, key) for key in block.keys))
+        self._connection = connection
+        self._waiters = waiters
+        self._is_over = False
+        self._timer: TimerTask | None = None
+        if block.timeout_ms:
+            self._timer = waiters.timer.schedule(block.timeout_ms, self.time_out)
+        waiters.add(self)
+
+    def wake(self) -> None:
+        """Something has changed."""
+        if not self._is_over and self._connection.woken(self):
+            self.cancel()
+
+    def time_out(self, error: bytes | None = None) -> None:
+        """Its time is up, or somebody ends it with an error."""
+        if not self._is_over:
+            self.cancel()
+            self._connection.timed_out(self, error)
+
+    def cancel(self) -> None:
+        """It waits no more."""
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._waiters.remove(self)

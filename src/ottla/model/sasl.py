@@ -1,0 +1,11 @@
+"""The mechanisms of SASL by which a client proves who it is, by their registered names."""
+
+from typing import Final
+
+PLAIN: Final = "PLAIN"
+SCRAM_SHA_256: Final = "SCRAM-SHA-256"
+SCRAM_SHA_512: Final = "SCRAM-SHA-512"
+GSSAPI: Final = "GSSAPI"
+
+SASL_MECHANISMS: Final = (SCRAM_SHA_512, SCRAM_SHA_256, PLAIN)
+"""Those that are served."""

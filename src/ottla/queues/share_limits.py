@@ -1,0 +1,22 @@
+"""The settings of a share group, as its partitions need them."""
+
+from typing import NamedTuple
+
+from ottla.queues.redelivery import Backoff
+
+
+class ShareLimits(NamedTuple):
+    """The settings of a group, as they are at the moment."""
+
+    lock_ms: int
+    deliveries_max: int
+    locks_max: int
+    read_committed: bool
+    backoff: Backoff = Backoff()
+    letters_topic: str = ""
+    """Where records go that were rejected or delivered too often; none when it is empty."""
+    copies_records: bool = False
+    """Whether they are copied there, or only what is said of them."""
+    is_paused: bool = False
+    rate_max: int = 0
+    """Records a second that are delivered of a partition; 0 for no limit."""

@@ -1,0 +1,91 @@
+"""Runs of records with one delivery state, as they are stored: in order, without overlap.
+
+stored      [10..19 acquired] [20..29 done]
+written               [15..24 available, 2 deliveries]
+together    [10..14 acquired] [15..24 available, 2] [25..29 done]
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+
+class StateBatch(NamedTuple):
+    """Records in one state; the numbers are those of `ottla.native.DeliveryLedger`."""
+
+    first: int
+    last: int
+    state: int
+    deliveries: int
+    not_before_ms: int = 0
+    """When records that were given back may be delivered again, ms since 1970; 0 for at once."""
+
+
+def combine(stored: Sequence[StateBatch], written: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
+    """What is stored, with what was written later over it, from a start offset on; equal neighbours are one.
+
+    It takes n log n steps for n batches written, in whatever order, and copies those of the stored that they do not
+    touch.
+    """
+    later = list(written)
+    if later:
+        low = bisect_left(stored, min(batch.first for batch in later) - 1, key=_last)
+        high = max(low, bisect_right(stored, max(batch.last for batch in later) + 1, key=_first))
+        together = [*stored[:low], *_joined(_layered([*stored[low:high], *later])), *stored[high:]]
+    else:
+        together = list(stored)
+    del together[: bisect_left(together, start_offset, key=_last)]
+    if together and together[0].first < start_offset:
+        together[0] = together[0]._replace(first=start_offset)
+    return tuple(together)
+
+
+def together(written: Iterable[StateBatch]) -> tuple[StateBatch, ...]:
+    """What was written one after the other, with equal neighbours as one; the order stays.
+
+    >>> [tuple(each) for each in together([StateBatch(0, 0, 2, 1), StateBatch(1, 4, 2, 1), StateBatch(5, 5, 0, 1)])]
+    [(0, 4, 2, 1, 0), (5, 5, 0, 1, 0)]
+    """
+    return tuple(_joined(written))
+
+
+def _first(batch: StateBatch) -> int:
+    return batch.first
+
+
+def _last(batch: StateBatch) -> int:
+    return batch.last
+
+
+def _layered(batches: Sequence[StateBatch]) -> Iterator[StateBatch]:
+    """The batches in the order of their offsets; where some overlap, the last of them in the sequence counts."""
+    order = sorted(range(len(batches)), key=lambda index: batches[index].first)
+    here: list[int] = []  # a heap of those that may have the offset, negative so that the last one is on top
+    at = offset = 0
+    while at < len(order) or here:
+        if not here:
+            offset = batches[order[at]].first
+        while at < len(order) and batches[order[at]].first <= offset:
+            heappush(here, -order[at])
+            at += 1
+        while here and batches[-here[0]].last < offset:
+            heappop(here)
+        if here:
+            batch = batches[-here[0]]
+            last = batch.last
+            if at < len(order):
+                last = min(last, batches[order[at]].first - 1)
+            yield batch._replace(first=offset, last=last)
+            offset = last + 1
+
+
+def _joined(batches: Iterable[StateBatch]) -> list[StateBatch]:
+    found: list[StateBatch] = []
+    for batch in batches:
+        before = found[-1] if found else None
+        if before is not None and before.last + 1 == batch.first and before[2:] == batch[2:]:
+            found[-1] = before._replace(last=batch.last)
+        else:
+            found.append(batch)
+    return found

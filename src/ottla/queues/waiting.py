@@ -1,0 +1,52 @@
+"""What waits in a delay topic, found out by reading it: for people. The broker has an index for that."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ottla.queues.delay import BEFORE_ALL, BadDelayError, Progress, due_ms, is_cancel
+
+
+class Waiting(NamedTuple):
+    """A record that waits; it is due at `due_ms`, None when it says no time that could be."""
+
+    due_ms: int | None
+    partition: int
+    offset: int
+    key: bytes | None
+    value_bytes: int
+
+
+class WaitingReader:
+    """Takes the committed records of a partition in order, from the first that may wait on."""
+
+    def __init__(self, partition: int, progress: Progress, default_delay_ms: int) -> None:
+        self._partition = partition
+        self._progress = progress
+        self._default_delay_ms = default_delay_ms
+        self._found: list[Waiting] = []
+        self._cancelled: dict[bytes, int] = {}
+
+    def take(
+        self,
+        offset: int,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]],
+    ) -> None:
+        """Take the next record."""
+        due: int | None
+        try:
+            if is_cancel(key, headers):
+                assert key is not None, "or it would be a letter"
+                self._cancelled[key] = offset
+                return
+            due = due_ms(timestamp_ms, headers, self._default_delay_ms)
+        except BadDelayError:
+            due = None
+        if not self._progress.has_moved(BEFORE_ALL if due is None else due, offset):
+            self._found.append(Waiting(due, self._partition, offset, key, len(value or b"")))
+
+    def waiting(self) -> list[Waiting]:
+        """Those that wait, in the order of their offsets."""
+        return [each for each in self._found if each.key is None or self._cancelled.get(each.key, -1) < each.offset]

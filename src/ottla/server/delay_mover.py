@@ -1,0 +1,334 @@
+"""Moves what is due of one partition of a delay topic, while it is led here.
+
+take over  become the producer of the partition's transactional id, so that an earlier leader can write no more;
+           read the progress; read the log from the first record that may wait
+move       what is due, in transactions that carry the progress (`ottla.queues.delay`)
+fail       begin anew: what was not committed is due as before
+
+Records that can never be delivered go to the topic `dlq.NAME` in the same transactions, as far as it takes them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from ottla.client.consuming.group_offsets import CommittedOffset, committed_offsets
+from ottla.client.errors import ClientError
+from ottla.client.io.cluster import Cluster
+from ottla.client.io.retry import Deadline
+from ottla.client.options import ClientOptions
+from ottla.client.producing.producer import Producer
+from ottla.client.producing.producer_options import ProducerOptions
+from ottla.model.delivery_group import delivery_group
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.native import DelayIndex, walk_batches
+from ottla.native.errors import KernelError
+from ottla.queues.delay import Progress, progress_of
+from ottla.queues.due_queue import DueQueue
+from ottla.queues.share_partition import AbortedBatches
+from ottla.replication.partition import Partition
+from ottla.runtime.environment import Environment
+from ottla.runtime.log_throttle import LogThrottle
+from ottla.server.delay_outbox import DelayOutbox, Target, letters_topic
+from ottla.server.own_client_io import OwnClientIo
+from ottla.server.waiting_records import TooManyBytesError, WaitingRecord, read_waiting
+from ottla.storage.log_config import DECOMPRESSED_BYTES_MAX
+
+logger = logging.getLogger(__name__)
+
+WAITING_MAX: Final = 2_000_000
+"""Records whose time is kept in memory, for a partition: 48 MB. The nearest are; the log is read again for others."""
+
+READ_AGAIN_MS: Final = 60_000
+"""How long before the first record that is not in memory is due the log is read again."""
+
+SCAN_BYTES: Final = 1 << 20
+TRANSACTION_RECORDS: Final = 4_096
+TRANSACTION_BYTES: Final = 16 << 20
+"""A transaction has so many records and bytes at most; one of large records has fewer records."""
+
+GROUP_MIN: Final = 16
+GROUP_BYTES_MAX: Final = 1 << 30
+"""So few records are moved however large they are."""
+
+LOOK_MS: Final = 1_000
+"""How often the clock is looked at while something waits: it may have been set."""
+
+OLDEST_MS: Final = 5_000
+"""How often the first record that waits is looked for, to move the log start behind it."""
+
+COMMIT_MS: Final = 3_600_000
+"""How often the progress is committed while nothing is due."""
+
+COMPLAIN_MS: Final = 60_000
+"""How often it is said that something waits, and why."""
+
+RETRY_MS_MIN: Final = 100
+RETRY_MS_MAX: Final = 5_000
+ANSWER_MS: Final = 30_000
+
+
+class DelayMover:
+    """Belongs to the event loop."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        target: str,
+        default_delay_ms: int,
+        io: OwnClientIo,
+        environment: Environment,
+        *,
+        look_up: Callable[[str], Target | None],
+        partition_count: Callable[[], int],
+        ensure_topic: Callable[[str, int], Awaitable[None]],
+        keep_log_start: Callable[[Partition], Awaitable[None]],
+    ) -> None:
+        """`io` connects this broker to its own cluster. `look_up` finds a topic, `partition_count` is that of the delay
+        topic, `ensure_topic` makes one that is not there, `keep_log_start` makes durable where the log begins.
+        """
+        self._partition = partition
+        self._epoch = partition.leader_epoch
+        self._place = partition.topic_partition
+        self._target = target
+        self._default_delay_ms = default_delay_ms
+        self._io = io
+        self._environment = environment
+        self._clock = environment.clock
+        self._look_up = look_up
+        self._partition_count = partition_count
+        self._ensure_topic = ensure_topic
+        self._keep_log_start = keep_log_start
+        self._throttled = LogThrottle(logger, environment.clock, lines_max=1, window_ms=COMPLAIN_MS)
+        self._lost = LogThrottle(logger, environment.clock)
+        self._news = asyncio.Event()
+        self._producer: Producer | None = None
+        self._progress = Progress()
+        self._committed_ms = self._looked_ms = 0
+        self._retry_ms = RETRY_MS_MIN
+        self._queue = DueQueue(self._new_index())
+        self._group = GROUP_MIN
+        self._position = self._known_before_move = 0
+
+    async def run(self) -> None:
+        """Move until the partition is led elsewhere."""
+        self._partition.subscribe(self._changed)
+        try:
+            while self._is_current:
+                try:
+                    await self._serve()
+                except (ClientError, ApiError, KernelError, OSError) as error:
+                    self._throttled.warning("%s: what is due waits, and is tried again: %s", self._place, error)
+                except Exception:  # a fault of ours stops this partition for a while, and no other
+                    logger.exception("%s: what is due waits, and is tried again", self._place)
+                finally:
+                    await self._end_producer()
+                await self._environment.timer.sleep(self._retry_ms)
+                self._retry_ms = min(2 * self._retry_ms, RETRY_MS_MAX)
+        finally:
+            self._partition.unsubscribe(self._changed)
+
+    @property
+    def waiting_count(self) -> int:
+        """How many records wait, about."""
+        return len(self._queue) + self._queue.index.far_count
+
+    @property
+    def _is_current(self) -> bool:
+        return self._partition.is_leader and self._partition.leader_epoch == self._epoch
+
+    def _changed(self, partition: Partition) -> None:
+        del partition
+        self._news.set()
+
+    async def _serve(self) -> None:
+        await self._take_over()
+        while self._is_current:
+            self._queue = DueQueue(self._new_index())
+            self._position = max(self._progress.low, self._partition.log.log_start_offset)
+            while self._is_current and not self._must_read_again:
+                self._news.clear()
+                has_read = await self._scan()
+                must_reach = max(self._progress.end, self._known_before_move)
+                has_moved = self._position >= must_reach and await self._move()
+                if not has_read and not has_moved:
+                    await self._wait()
+
+    async def _take_over(self) -> None:
+        options = ClientOptions.of(
+            self._io.bootstrap, client_id="ottla-deliver", api_timeout_ms=ANSWER_MS, retry_backoff_ms=5
+        )
+        producing = ProducerOptions(
+            transactional_id=f"{delivery_group(self._place.topic)}-{self._place.partition}",
+            request_bytes_max=1 << 30,
+            linger_ms=0,
+            max_block_ms=ANSWER_MS,
+            delivery_timeout_ms=ANSWER_MS,
+        )
+        self._producer = Producer(options, producing, io=self._io)
+        await self._producer.start()
+        await self._producer.init_transactions()
+        cluster = Cluster(options, self._io)
+        try:
+            await cluster.connect()
+            group = delivery_group(self._place.topic)
+            found = await committed_offsets(cluster, group, [self._place], Deadline(self._io.clock, ANSWER_MS))
+        finally:
+            cluster.close()
+        committed = found.get(self._place)
+        progress = Progress() if committed is None else progress_of(committed.offset, committed.metadata)
+        log_end = self._partition.log.log_end_offset
+        if max(progress.low, progress.end) > log_end:
+            logger.warning("%s was cut at %d; it had been delivered from up to %d", self._place, log_end, progress.end)
+            progress = progress.cut_at(log_end)
+        self._progress = progress
+        self._known_before_move = self._partition.last_stable_offset
+        self._committed_ms = self._looked_ms = self._clock.monotonic_ms()
+
+    def _new_index(self) -> DelayIndex:
+        return DelayIndex(
+            default_delay_ms=self._default_delay_ms,
+            entries_max=WAITING_MAX,
+            moved_due=self._progress.due_ms,
+            moved_offset=self._progress.offset,
+            moved_end=self._progress.end,
+        )
+
+    @property
+    def _must_read_again(self) -> bool:
+        index = self._queue.index
+        if not index.far_count or self._position < self._progress.end:
+            return False
+        return not len(self._queue) or index.horizon_ms - READ_AGAIN_MS <= self._clock.now_ms() < index.horizon_ms
+
+    async def _scan(self) -> bool:
+        """Look at the next committed records; False when there are none."""
+        partition, end = self._partition, self._partition.last_stable_offset
+        if self._position >= end:
+            return False
+        result = partition.read(self._position, SCAN_BYTES, max_offset=end, min_one_batch=True)
+        aborted = AbortedBatches(partition.log.aborted_in(result, self._position, end))
+        data = await self._environment.tasks.in_thread(result.read)
+        batches, _, error = walk_batches(data, check_crc=False)
+        if error is not None:
+            raise error
+        if not batches:
+            return False
+        passed_over = [batch.base_offset for batch in batches if aborted.has(batch)]
+        await self._environment.tasks.in_thread(
+            self._queue.index.add, data, self._position, passed_over, DECOMPRESSED_BYTES_MAX
+        )
+        self._position = max(self._position, batches[-1].last_offset + 1)
+        return True
+
+    async def _move(self) -> bool:
+        """Move what is due, about a transaction's worth; False when nothing is."""
+        next_due = self._queue.next_due()
+        if next_due is None or next_due > self._clock.now_ms():
+            return False
+        target = self._look_up(self._target)
+        if target is None:
+            what = "%s: what is due waits, as there is no topic %s (ottla.deliver.to) at the moment"
+            self._throttled.warning(what, self._place, self._target)
+            return False
+        own = self._look_up(self._place.topic)
+        if own is None:  # it has just been deleted
+            return False
+        records, last = await self._due_records()
+        producer = self._producer
+        assert producer is not None, "it was taken over"
+        count = self._partition_count()
+        outbox = DelayOutbox(self._place, own, target, self._default_delay_ms, self._clock.now_ms())
+        await self._environment.tasks.in_thread(outbox.sort, records)
+        if outbox.letters:
+            await self._make_room_for_letters(outbox, count)
+        producer.begin_transaction()
+        await outbox.send(producer)
+        await self._commit(producer, last)
+        if outbox.appended is not None:
+            # What it cancels must be known before anything else is moved.
+            delivery, count = outbox.appended
+            self._known_before_move = (await delivery).offset + count
+        self._retry_ms = RETRY_MS_MIN
+        return True
+
+    async def _make_room_for_letters(self, outbox: DelayOutbox, count: int) -> None:
+        """Letters that cannot be kept are dropped, and the log says so: nothing else must wait for them."""
+        name, rules = letters_topic(self._place.topic), None
+        try:
+            await self._ensure_topic(name, count)
+        except ApiError as error:
+            if error.code is not ErrorCode.INVALID_TOPIC_EXCEPTION:
+                raise
+        else:
+            found = self._look_up(name)
+            if found is None:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name} at the moment")
+            rules = found.rules
+        for lost in await self._environment.tasks.in_thread(outbox.fit_letters, rules):
+            self._lost.warning(
+                "%s: a record that cannot be delivered is dropped, as %s does not take it: %s", self._place, name, lost
+            )
+
+    async def _due_records(self) -> tuple[list[WaitingRecord], tuple[int, int]]:
+        """What is due next, in this order, and up to where that is."""
+        moved = (self._progress.due_ms, self._progress.offset)
+        while True:
+            due = self._queue.take(self._clock.now_ms(), moved, self._group)
+            if not due:
+                return [], moved
+            late = sum(each <= moved for each in due)
+            bytes_max = TRANSACTION_BYTES if len(due) > max(late, GROUP_MIN) else GROUP_BYTES_MAX
+            try:
+                records = await read_waiting(self._partition, due, self._environment.tasks, bytes_max)
+            except TooManyBytesError:
+                self._queue.put_back(due)
+                self._group = max(GROUP_MIN, len(due) // 4)
+                continue
+            self._group = min(2 * self._group, TRANSACTION_RECORDS)
+            return records, max(moved, due[-1])
+
+    async def _commit(self, producer: Producer, last: tuple[int, int]) -> None:
+        now_ms = self._clock.monotonic_ms()
+        low = self._progress.low
+        has_looked = now_ms - self._looked_ms >= OLDEST_MS
+        if has_looked:
+            oldest = await self._environment.tasks.in_thread(self._queue.oldest)
+            low = self._position if oldest is None else oldest
+            self._looked_ms = now_ms
+        progress = Progress(low, *last, max(self._progress.end, self._position))
+        committed = CommittedOffset(progress.low, metadata=progress.metadata)
+        await producer.send_offsets_to_transaction({self._place: committed}, delivery_group(self._place.topic))
+        await producer.commit_transaction()
+        self._progress = progress
+        self._committed_ms = now_ms
+        if has_looked and self._is_current and low > self._partition.log.log_start_offset:
+            self._partition.delete_records_before(low)
+            await self._keep_log_start(self._partition)
+
+    async def _wait(self) -> None:
+        """Until the next record is due, or there is another one."""
+        now_ms = self._clock.monotonic_ms()
+        is_behind = self._position > self._progress.low and now_ms - self._looked_ms >= OLDEST_MS
+        if now_ms - self._committed_ms >= (COMMIT_MS if len(self._queue) else 2 * OLDEST_MS) and is_behind:
+            producer = self._producer
+            assert producer is not None, "it was taken over"
+            producer.begin_transaction()
+            await self._commit(producer, (self._progress.due_ms, self._progress.offset))
+            return
+        next_due = self._queue.next_due()
+        wait_ms = LOOK_MS if is_behind or next_due is not None else 60 * LOOK_MS
+        if next_due is not None:
+            wait_ms = min(LOOK_MS, max(1, next_due - self._clock.now_ms())) if next_due > self._clock.now_ms() else 250
+        timer = self._environment.timer.schedule(wait_ms, self._news.set)
+        try:
+            await self._news.wait()
+        finally:
+            timer.cancel()
+
+    async def _end_producer(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await producer.close(deliver=False)

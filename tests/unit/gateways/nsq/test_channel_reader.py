@@ -1,0 +1,337 @@
+"""What a client of a channel gets, and what becomes of it, over a log that the test writes."""
+
+import asyncio
+import os
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from ottla.gateways.nsq.channel_reader import FINISHED_LINGER_MS, ChannelReader
+from ottla.gateways.nsq.error import NsqError
+from ottla.gateways.nsq.message_id import message_id
+from ottla.model.error_code import ErrorCode
+from ottla.model.principal import ANONYMOUS
+from ottla.native import build_batch
+from ottla.queues.share_limits import ShareLimits
+from ottla.queues.share_partition import ACCEPT, RELEASE, SharePartition
+from ottla.queues.state_batches import StateBatch
+from ottla.runtime.tasks import Tasks
+from ottla.runtime.timer import ManualTimer
+from tests.unit.queues.test_share_partition import share_over
+
+LIMITS = ShareLimits(lock_ms=30_000, deliveries_max=5, locks_max=2_000, read_committed=False)
+TIMEOUT_MS = 2_000
+TIMEOUT_MAX_MS = 5_000
+
+
+class Partitions:
+    """One share partition, which is always there."""
+
+    def __init__(self, share: SharePartition) -> None:
+        self.share = share
+        self.waiters: set[asyncio.Event] = set()
+        self.readers = 0
+
+    async def get(self, *asked: Any) -> SharePartition:
+        return self.share
+
+    def loaded(self, group_id: str, place: Any) -> SharePartition:
+        return self.share
+
+    def limits(self, group_id: str) -> ShareLimits:
+        return LIMITS
+
+    def enter(self, group_id: str) -> None:
+        self.readers += 1
+
+    def leave(self, group_id: str) -> None:
+        self.readers -= 1
+
+    def add_waiter(self, place: Any, event: asyncio.Event) -> None:
+        self.waiters.add(event)
+
+    def remove_waiter(self, place: Any, event: asyncio.Event) -> None:
+        self.waiters.discard(event)
+
+    def tell(self, share: SharePartition | None = None) -> None:
+        for event in self.waiters:
+            event.set()
+
+
+class Clock:
+    """Goes with the timer."""
+
+    def __init__(self, timer: ManualTimer) -> None:
+        self.timer = timer
+        self.ms = 0
+
+    def advance(self, ms: int) -> None:
+        self.ms += ms
+        self.timer.advance(ms)
+
+    def monotonic_ms(self) -> int:
+        return self.ms
+
+    def now_ms(self) -> int:
+        return 1_700_000_000_000 + self.ms
+
+
+class Channel:
+    """A channel over a log of five messages, and its clients."""
+
+    def __init__(self, fd: int, tasks: Tasks) -> None:
+        self.tasks = tasks
+        share = share_over(fd, 5, tasks)
+        cast("Any", share.partition).subscribe = lambda on_change: None
+        cast("Any", share.partition).unsubscribe = lambda on_change: None
+        self.partitions = Partitions(share)
+        share._on_released = self.partitions.tell
+        self.clock = Clock(cast("ManualTimer", share._timer))
+        self.may_send = True
+        self.is_paused = False
+
+    def client(self, name: str) -> "Client":
+        return Client(self, name)
+
+
+class Client:
+    """Collects what is pushed."""
+
+    def __init__(self, channel: Channel, name: str) -> None:
+        self.pushed: asyncio.Queue[tuple[bytes, int, bytes]] = asyncio.Queue()
+        self.reader = ChannelReader(
+            name,
+            "c",
+            [(UUID(int=1), 0)],
+            cast("Any", channel.partitions),
+            ANONYMOUS,
+            message_timeout_ms=TIMEOUT_MS,
+            message_timeout_max_ms=TIMEOUT_MAX_MS,
+            send=self._take,
+            may_send=lambda: channel.may_send,
+            is_paused=lambda: channel.is_paused,
+            clock=cast("Any", channel.clock),
+            tasks=channel.tasks,
+        )
+        self.task = asyncio.get_running_loop().create_task(self.reader.run())
+
+    def _take(self, data: bytes) -> None:
+        at = 0
+        while at < len(data):
+            size, kind, timestamp_ns, attempts = struct.unpack_from(">iiqH", data, at)
+            assert kind == 2
+            assert timestamp_ns == 7_000_000
+            self.pushed.put_nowait((data[at + 18 : at + 34], attempts, data[at + 34 : at + 4 + size]))
+            at += 4 + size
+
+    async def next(self) -> tuple[bytes, int, bytes]:
+        return await asyncio.wait_for(self.pushed.get(), 10)
+
+    async def settled(self) -> None:
+        """Let what has begun come to rest."""
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+    async def gone(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+def log_of_five(path: Path) -> int:
+    batches = [build_batch([(7, None, b"m%d" % number, ())]) for number in range(5)]
+    path.write_bytes(b"".join(at.to_bytes(8, "big") + batch[8:] for at, batch in enumerate(batches)))
+    return os.open(path, os.O_RDONLY)
+
+
+@asynccontextmanager
+async def channel_over(path: Path) -> AsyncIterator[Channel]:
+    fd = log_of_five(path)
+    tasks = Tasks()
+    try:
+        yield Channel(fd, tasks)
+    finally:
+        await tasks.close()
+        os.close(fd)
+
+
+async def test_no_more_than_the_client_is_ready_for_is_in_flight(tmp_path: Path) -> None:
+    async with channel_over(tmp_path / "log") as channel:
+        client = channel.client("a")
+        client.reader.set_ready(2)
+        assert [await client.next(), await client.next()] == [
+            (message_id(0, 0), 1, b"m0"),
+            (message_id(0, 1), 1, b"m1"),
+        ]
+        await client.settled()
+        assert client.pushed.empty()
+        client.reader.finish(message_id(0, 0))
+        assert (await client.next())[2] == b"m2"
+        assert client.reader.in_flight_count == 2
+        client.reader.set_ready(0)
+        client.reader.finish(message_id(0, 1))
+        await client.settled()
+        assert client.pushed.empty()
+        await client.gone()
+        assert channel.partitions.readers == 0
+
+
+async def test_what_is_finished_together_is_written_once_and_one_that_came_too_late_does_not_hold_up_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with channel_over(tmp_path / "log") as channel:
+        share, asked = channel.partitions.share, []
+        begin_settle, settle = share.begin_settle, share.settle
+
+        def seen(member_id: str, runs: Any, *rest: Any, **options: Any) -> Any:
+            asked.append(list(runs))
+            return begin_settle(member_id, runs, *rest, **options)
+
+        monkeypatch.setattr(share, "begin_settle", seen)
+        client = channel.client("a")
+        client.reader.set_ready(5)
+        for _ in range(5):
+            await client.next()
+        for offset in (1, 0):
+            client.reader.finish(message_id(0, offset))
+        assert client.reader.finish_many([3, 3, 1 << 48]) == [3, 1 << 48], "done already, and of another partition"
+        await client.reader.all_settled()
+        assert asked == [[(0, 1, ACCEPT), (3, 3, ACCEPT)]]
+        assert len(cast("Any", share)._states.written) == 1
+        assert (share.ledger.start_offset, share.ledger.unfinished_count) == (2, 2)
+        for offset in (2, 4):
+            client.reader.finish(message_id(0, offset))
+        assert await settle("a", [(2, 2, RELEASE)], LIMITS) is ErrorCode.NONE
+        await client.reader.all_settled()
+        assert share.holder(4) is None, "done although the other was not held any more"
+        await client.gone()
+
+
+async def test_two_clients_share_the_messages_and_own_what_they_have(tmp_path: Path) -> None:
+    async with channel_over(tmp_path / "log") as channel:
+        one, other = channel.client("a"), channel.client("b")
+        one.reader.set_ready(1)
+        first = await one.next()
+        with pytest.raises(NsqError, match="client does not own message"):
+            other.reader.touch(first[0])  # it has not been ready for anything yet
+        other.reader.set_ready(1)
+        second = await other.next()
+        assert (first[2], second[2]) == (b"m0", b"m1")
+        with pytest.raises(NsqError) as raised:
+            other.reader.finish(first[0])
+        assert raised.value.line == b"E_FIN_FAILED FIN " + first[0] + b" failed client does not own message"
+        one.reader.finish(first[0])
+        with pytest.raises(NsqError, match="ID not in flight"):
+            one.reader.finish(first[0])
+        with pytest.raises(NsqError, match="E_TOUCH_FAILED TOUCH 0123456789abcdeX failed ID not in flight"):
+            one.reader.touch(b"0123456789abcdeX")
+        await one.gone()
+        await other.gone()
+
+
+async def test_a_message_that_is_put_back_comes_again_after_its_delay(tmp_path: Path) -> None:
+    async with channel_over(tmp_path / "log") as channel:
+        client = channel.client("a")
+        client.reader.set_ready(5)
+        for _ in range(5):
+            await client.next()
+        client.reader.requeue(message_id(0, 3), 0)
+        assert await client.next() == (message_id(0, 3), 2, b"m3")
+        client.reader.requeue(message_id(0, 3), 1_000)
+        await client.settled()
+        channel.clock.advance(999)
+        await client.settled()
+        assert client.pushed.empty()
+        channel.clock.advance(1)
+        assert await client.next() == (message_id(0, 3), 3, b"m3")
+        assert client.reader.counts.requeue_count == 2
+        await client.gone()
+
+
+async def test_a_message_whose_time_is_up_goes_to_another_client_and_touching_it_has_an_end(tmp_path: Path) -> None:
+    async with channel_over(tmp_path / "log") as channel:
+        one, other = channel.client("a"), channel.client("b")
+        one.reader.set_ready(1)
+        first = await one.next()
+        for _ in range(3):
+            channel.clock.advance(TIMEOUT_MS - 1)
+            if one.reader.in_flight_count:
+                one.reader.touch(first[0])
+                await one.settled()
+        assert one.reader.in_flight_count == 0, "touched at 1,999 and 3,998, but no longer than until 5,000"
+        one.reader.set_ready(0)
+        other.reader.set_ready(1)
+        assert await other.next() == (first[0], 2, b"m0")
+        assert one.reader.counts.timeout_count == 1
+        await one.gone()
+        await other.gone()
+
+
+async def test_what_a_client_that_is_gone_had_comes_to_another_once_its_time_is_up(tmp_path: Path) -> None:
+    async with channel_over(tmp_path / "log") as channel:
+        one = channel.client("a")
+        one.reader.set_ready(5)
+        for _ in range(5):
+            await one.next()
+        await one.gone()
+        other = channel.client("b")
+        other.reader.set_ready(1)
+        await other.settled()
+        assert other.pushed.empty()
+        channel.clock.advance(TIMEOUT_MS)
+        assert (await other.next())[:2] == (message_id(0, 0), 2)
+        await other.gone()
+
+
+async def test_what_a_client_finished_right_before_it_went_is_done(tmp_path: Path) -> None:
+    async with channel_over(tmp_path / "log") as channel:
+        one = channel.client("a")
+        one.reader.set_ready(5)
+        for _ in range(5):
+            await one.next()
+        for offset in range(4):
+            one.reader.finish(message_id(0, offset))
+        one.reader.requeue(message_id(0, 4), 0)
+        await one.gone()
+        assert channel.partitions.share.ledger.start_offset == 4
+        other = channel.client("b")
+        other.reader.set_ready(5)
+        assert await other.next() == (message_id(0, 4), 2, b"m4")
+        await other.gone()
+
+
+async def test_nothing_is_pushed_to_a_connection_that_does_not_keep_up_or_is_closing(tmp_path: Path) -> None:
+    async with channel_over(tmp_path / "log") as channel:
+        client = channel.client("a")
+        channel.may_send = False
+        client.reader.set_ready(1)
+        await client.settled()
+        assert client.pushed.empty()
+        channel.may_send = True
+        client.reader.wake()
+        first = await client.next()
+        client.reader.stop_pushing()
+        client.reader.finish(first[0])
+        await client.settled()
+        assert client.pushed.empty()
+        await client.gone()
+
+
+async def test_finishes_of_several_turns_are_stored_together_within_10_ms(tmp_path: Path) -> None:
+    async with channel_over(tmp_path / "log") as channel:
+        written = cast("Any", channel.partitions.share)._states.written
+        client = channel.client("a")
+        client.reader.set_ready(1)
+        for offset in range(4):
+            await client.next()
+            client.reader.finish(message_id(0, offset))
+            await client.settled()
+        assert not written
+        channel.clock.advance(FINISHED_LINGER_MS)
+        await client.settled()
+        assert [(each.start_offset, each.batches) for each in written] == [(4, (StateBatch(0, 3, 2, 1),))]
+        await client.gone()

@@ -1,0 +1,69 @@
+"""Commands out of bytes."""
+
+import doctest
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.gateways.redis import glob, inline, key_names, listpack, numbers, stream_id
+from ottla.gateways.redis.command_reader import ARGUMENTS_MAX, LINE_BYTES_MAX, CommandReader
+from ottla.gateways.redis.error import ProtocolError
+from tests.redis_client import encoded
+
+
+def reader() -> CommandReader:
+    return CommandReader(bulk_bytes_max=1_000, command_bytes_max=2_000)
+
+
+@given(st.lists(st.lists(st.binary(max_size=20), min_size=1, max_size=5), max_size=5), st.integers(1, 30))
+def test_pieces_of_any_size_give_the_commands_that_were_sent(commands: list[list[bytes]], size: int) -> None:
+    data, found, each = b"".join(encoded(tuple(command)) for command in commands), [], reader()
+    for at in range(0, len(data), size):
+        each.feed(data[at : at + size])
+        found += each.commands()
+    assert found == commands
+
+
+def test_lines_and_arrays_may_follow_each_other() -> None:
+    each = reader()
+    each.feed(b"PING\r\n\r\n*0\r\n" + encoded(("XLEN", "s")) + b"XLEN 's t'\n")
+    assert each.commands() == [[b"PING"], [b"XLEN", b"s"], [b"XLEN", b"s t"]]
+
+
+def test_what_comes_before_a_mistake_is_handed_out_first_and_the_mistake_is_for_ever() -> None:
+    each = reader()
+    each.feed(encoded(("PING",)) + b"*1\r\n:3\r\n" + encoded(("PING",)))
+    assert each.commands() == [[b"PING"]]
+    for _ in range(2):
+        with pytest.raises(ProtocolError, match=r"ERR Protocol error: expected '\$', got ':'"):
+            each.commands()
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"*%d\r\n" % (ARGUMENTS_MAX + 1), "invalid multibulk length"),
+        (b"*x\r\n", "invalid multibulk length"),
+        (b"*1\r\n$1001\r\n", "invalid bulk length"),
+        (b"*1\r\n$-1\r\n", "invalid bulk length"),
+        (b"*3\r\n" + b"$999\r\n%b\r\n" % bytes(999) * 2 + b"$999\r\n", "redis.client.query.buffer.limit"),
+        (b"*" + b"1" * (LINE_BYTES_MAX + 1), "too big mbulk count string"),
+        (b"*1\r\n$" + b"1" * (LINE_BYTES_MAX + 1), "too big bulk count string"),
+        (b"x" * (LINE_BYTES_MAX + 1), "too big inline request"),
+        (b"ECHO 'x\r\n", "unbalanced quotes in request"),
+    ],
+)
+def test_mistakes_have_the_words_of_redis(data: bytes, reason: str) -> None:
+    each = reader()
+    each.feed(data)
+    with pytest.raises(ProtocolError, match=reason):
+        each.commands()
+
+
+@pytest.mark.parametrize(
+    "module", [glob, inline, key_names, listpack, numbers, stream_id], ids=lambda each: each.__name__
+)
+def test_examples(module: ModuleType) -> None:
+    assert doctest.testmod(module).failed == 0
