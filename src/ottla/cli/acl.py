@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
@@ -10,10 +11,11 @@ from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_json, print_table
+from ottla.client.admin.acls import create_acls, delete_acls, describe_acls
+from ottla.model.acl import ANY, MATCH, AclBinding, AclFilter, Operation, PatternType, Permission, ResourceType
 
 if TYPE_CHECKING:
     from ottla.client.io.cluster import Cluster
-    from ottla.model.acl import AclBinding, AclFilter
 
 _OPERATIONS: Final = (
     "all",
@@ -90,8 +92,6 @@ def _other_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _require_address(host: str | None) -> None:
     """Refuse what no client comes from: a name or a network would allow nobody, and forbid nobody."""
-    from ipaddress import ip_address
-
     if host not in (None, "", "*"):
         try:
             ip_address(host)
@@ -127,8 +127,6 @@ def list_acls(
     filters = _filters(resource, principals, operations, host, prefixed=prefixed, match=match)
 
     async def action(cluster: "Cluster") -> "list[AclBinding]":
-        from ottla.client.admin.acls import describe_acls
-
         found: dict[AclBinding, None] = {}
         for each in filters:
             found.update(dict.fromkeys(await describe_acls(cluster, each)))
@@ -167,8 +165,6 @@ def add_acls(
       ottla acl add --principal User:anna --group shop --operation read
       ottla acl add --principal User:guest --topic '*' --operation write --deny
     """
-    from ottla.model.acl import AclBinding, Operation, PatternType, Permission, ResourceType
-
     wanted = list(operations)
     wanted += ["write", "describe", "create"] * producer + ["read", "describe"] * consumer
     if resource.kind is None or resource.name is None or not principals or not wanted:
@@ -191,8 +187,6 @@ def add_acls(
     ]
 
     async def action(cluster: "Cluster") -> None:
-        from ottla.client.admin.acls import create_acls
-
         await create_acls(cluster, acls)
 
     with_cluster(bootstrap, action)
@@ -228,8 +222,6 @@ def remove_acls(
     filters = _filters(resource, principals, operations, host, prefixed=prefixed, match=False)
 
     async def action(cluster: "Cluster") -> "list[AclBinding]":
-        from ottla.client.admin.acls import delete_acls
-
         return [acl for each in filters for acl in await delete_acls(cluster, each)]
 
     removed = with_cluster(bootstrap, action)
@@ -247,8 +239,6 @@ def _filters(
     prefixed: bool,
     match: bool,
 ) -> "list[AclFilter]":
-    from ottla.model.acl import ANY, MATCH, AclFilter, Operation, PatternType, ResourceType
-
     literal = PatternType.LITERAL if resource.kind else ANY
     return [
         AclFilter(
@@ -265,8 +255,6 @@ def _filters(
 
 
 def _show(acls: "list[AclBinding]", *, as_json: bool) -> None:
-    from ottla.model.acl import Operation, PatternType, Permission, ResourceType
-
     rows = [
         (
             each.principal,

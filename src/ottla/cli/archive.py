@@ -15,13 +15,18 @@ from ottla.cli.connection import CLIENT_ID, bootstrap_option
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_json, print_table
+from ottla.client.blocking import BlockingClient
 from ottla.model.printable import printable
+from ottla.pipelines.archive import compacting, restoring, running, verification
+from ottla.pipelines.archive.archive import Archive
+from ottla.pipelines.archive.checkpoints import read_up_to
+from ottla.pipelines.archive.manifest import ArchivedTopic, ArchiveError
+from ottla.pipelines.archive.sql import query
+from ottla.pipelines.runner.checkpoint import CheckpointError
+from ottla.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
-    from ottla.client.blocking import BlockingClient
     from ottla.model.topic_partition import TopicPartition
-    from ottla.pipelines.archive.archive import Archive
-    from ottla.pipelines.archive.manifest import ArchivedTopic
     from ottla.pipelines.archive.restoring import Restored
     from ottla.pipelines.archive.running import PartitionRun
 
@@ -53,12 +58,7 @@ def run(bootstrap: str, directory: str, topics: tuple[str, ...], file_bytes: int
       ottla archive run /backup/flights
       ottla archive run /backup/flights flights.events flights.airlines
     """
-    from ottla.runtime.clock import SystemClock
-
     with _errors(), _client(bootstrap) as client:
-        from ottla.pipelines.archive import running
-        from ottla.pipelines.archive.archive import Archive
-
         found = Archive.open_or_create(directory, client.cluster().cluster_id)
         with found.locked():
             done = running.run(found, client, topics, SystemClock(), file_bytes=file_bytes)
@@ -108,8 +108,6 @@ def list_(directory: str, topics: tuple[str, ...], as_json: bool) -> None:
 def verify(directory: str, topics: tuple[str, ...], as_json: bool) -> None:
     """Read everything and check checksums, offsets and records. The exit code is 1 when something is damaged."""
     with _errors():
-        from ottla.pipelines.archive import verification
-
         found = _open(directory)
         done = list(verification.verify(found, found.selected(topics)))
     damaged = sum(bool(each.damage) for each in done)
@@ -178,8 +176,6 @@ def restore(
       ottla archive restore /backup/flights flights.events --data /tmp/look --keep
     """
     with _errors():
-        from ottla.pipelines.archive import restoring
-
         found = _open(directory)
         chosen = found.selected(topics)
         read = _read_up_to(chosen, checkpoints)
@@ -220,9 +216,6 @@ def _print_restored(done: "Sequence[Restored]", as_json: bool) -> None:
 def compact(directory: str, topics: tuple[str, ...], target_bytes: int, as_json: bool) -> None:
     """Merge small files into large ones. Offsets and records do not change; old files are kept for an hour."""
     with _errors():
-        from ottla.pipelines.archive import compacting
-        from ottla.runtime.clock import SystemClock
-
         found = _open(directory)
         with found.locked():
             done = compacting.compact(found, found.selected(topics), target_bytes, SystemClock())
@@ -251,8 +244,6 @@ def sql(directory: str, statement: str, as_json: bool) -> None:
           from \\"flights.events\\" where timestamp >= '2013-06-01' group by 1"
     """
     with _errors():
-        from ottla.pipelines.archive.sql import query
-
         found = _open(directory)
         answer = query(found, found.topics(), statement)
         if as_json:
@@ -264,9 +255,6 @@ def sql(directory: str, statement: str, as_json: bool) -> None:
 
 
 def _read_up_to(topics: "Sequence[ArchivedTopic]", directories: tuple[Path, ...]) -> "dict[TopicPartition, int]":
-    from ottla.pipelines.archive.checkpoints import read_up_to
-    from ottla.pipelines.runner.checkpoint import CheckpointError
-
     try:
         return read_up_to(topics, directories)
     except CheckpointError as error:
@@ -274,8 +262,6 @@ def _read_up_to(topics: "Sequence[ArchivedTopic]", directories: tuple[Path, ...]
 
 
 def _open(directory: str) -> "Archive":
-    from ottla.pipelines.archive.archive import Archive
-
     return Archive.open(directory)
 
 
@@ -283,8 +269,6 @@ def _open(directory: str) -> "Archive":
 def _errors() -> Iterator[None]:
     """What an archive says becomes what the command says."""
     try:
-        from ottla.pipelines.archive.manifest import ArchiveError
-
         yield
     except ArchiveError as error:
         raise CommandError(str(error)) from error
@@ -296,8 +280,6 @@ def _errors() -> Iterator[None]:
 
 @contextmanager
 def _client(bootstrap: str) -> "Iterator[BlockingClient]":
-    from ottla.client.blocking import BlockingClient
-
     where = bootstrap_of(click.get_current_context(silent=True), bootstrap)
     with BlockingClient(where, **{"client_id": CLIENT_ID, **options_of(Kind.ANY)}) as client:
         yield client

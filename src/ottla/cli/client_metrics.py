@@ -1,16 +1,18 @@
 """`ottla client-metrics`: what clients have pushed of their metrics (KIP-714)."""
 
-from typing import TYPE_CHECKING
-
 import click
 
 from ottla.cli.connection import bootstrap_option, connected, run_until_done
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_json, print_table
-
-if TYPE_CHECKING:
-    from ottla.client.admin.pushed_metrics import PushedMetrics
-    from ottla.protocol.otlp_metrics import MetricPoint
+from ottla.cli.time_text import time_text
+from ottla.client.admin.pushed_metrics import CLIENT_METRICS_TOPIC, CODEC_NAMES, DECOMPRESSED_BYTES_MAX, PushedMetrics
+from ottla.client.consuming.consumer import Consumer
+from ottla.client.consuming.consumer_options import ConsumerOptions
+from ottla.client.consuming.offsets import OffsetAt
+from ottla.client.errors import TopicNotFoundError
+from ottla.model.errors import InvalidInputError
+from ottla.protocol.otlp_metrics import MetricPoint, decode_metrics
 
 
 @click.group("client-metrics")
@@ -43,7 +45,7 @@ def list_instances(bootstrap: str, as_json: bool) -> None:
             each.client_id,
             f"{each.software_name} {each.software_version}",
             each.address,
-            _time(each.pushed_ms),
+            time_text(each.pushed_ms, "seconds"),
             len(each.metrics),
             each.compression,
             each.is_last,
@@ -94,7 +96,7 @@ def show(bootstrap: str, instance: str, prefixes: tuple[str, ...], as_json: bool
             click.echo()
         click.echo(
             f"{each.client_instance_id}  {each.client_id}  {each.software_name} {each.software_version}  "
-            f"{each.address}:{each.port}  {_time(each.pushed_ms)}"
+            f"{each.address}:{each.port}  {time_text(each.pushed_ms, 'seconds')}"
         )
         rows = [
             (point.name, f"{point.value:.10g}", point.unit, point.kind, _attributes(point))
@@ -109,13 +111,6 @@ def _latest(bootstrap: str) -> "dict[str, PushedMetrics]":
 
 
 async def _read(bootstrap: str) -> "dict[str, PushedMetrics]":
-    from ottla.client.admin.pushed_metrics import CLIENT_METRICS_TOPIC, PushedMetrics
-    from ottla.client.consuming.consumer import Consumer
-    from ottla.client.consuming.consumer_options import ConsumerOptions
-    from ottla.client.consuming.offsets import OffsetAt
-    from ottla.client.errors import TopicNotFoundError
-    from ottla.model.errors import InvalidInputError
-
     latest: dict[str, PushedMetrics] = {}
     async with connected(bootstrap, lambda client: Consumer(client, ConsumerOptions())) as consumer:
         try:
@@ -138,10 +133,7 @@ async def _read(bootstrap: str) -> "dict[str, PushedMetrics]":
 
 def _metrics(push: "PushedMetrics", prefixes: tuple[str, ...]) -> "list[MetricPoint]":
     """What is in a push, by name. Raises CommandError for what cannot be read."""
-    from ottla.client.admin.pushed_metrics import CODEC_NAMES, DECOMPRESSED_BYTES_MAX
-    from ottla.model.errors import InvalidInputError
     from ottla.native import decompress
-    from ottla.protocol.otlp_metrics import decode_metrics
 
     try:
         codec = CODEC_NAMES.index(push.compression)
@@ -165,14 +157,6 @@ def _described(push: "PushedMetrics") -> dict[str, object]:
         "compression": push.compression,
         "ended": push.is_last,
     }
-
-
-def _time(ms: int) -> str:
-    import datetime
-
-    return (
-        datetime.datetime.fromtimestamp(ms / 1_000, datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    )
 
 
 def _attributes(point: "MetricPoint") -> str:

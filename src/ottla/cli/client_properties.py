@@ -6,6 +6,7 @@ A key that the command does not have is a mistake on the command line. In a file
 programs too, it is ignored with a warning. What would have the client do something it cannot is refused anywhere.
 """
 
+import difflib
 from collections.abc import Mapping
 from enum import Enum, auto
 from pathlib import Path
@@ -16,6 +17,9 @@ import click
 
 from ottla.cli.failure import MistakesError
 from ottla.cli.settings_file import read_settings_file
+from ottla.client.consuming.consumer_options import GroupProtocol, OffsetReset
+from ottla.client.consuming.offsets import IsolationLevel
+from ottla.client.producing.produce import Acks
 
 
 class Kind(Enum):
@@ -222,8 +226,6 @@ def _complain(properties: ClientProperties) -> None:
 def _unknown(key: str) -> str:
     if key in KEYS:
         return "is not a key of this command"
-    import difflib  # only who makes a mistake waits for it
-
     similar = difflib.get_close_matches(key, KEYS, n=1)
     return f"is not a key; did you mean {similar[0]}?" if similar else f"is not a key; there are {', '.join(KEYS)}"
 
@@ -251,19 +253,11 @@ def over_options(kind: Kind, **options: Any) -> dict[str, Any]:
         if ctx.get_parameter_source(_FLAGS.get(name, "")) is not click.core.ParameterSource.COMMANDLINE
     }
     if "acks" in given:
-        from ottla.client.producing.produce import Acks
-
         given["acks"] = Acks(given["acks"])
     if "isolation" in given:
-        from ottla.client.consuming.offsets import IsolationLevel
-
         given["isolation"] = IsolationLevel(given["isolation"])
     if "auto_offset_reset" in given:
-        from ottla.client.consuming.consumer_options import OffsetReset
-
         given["auto_offset_reset"] = OffsetReset(given["auto_offset_reset"])
     if "group_protocol" in given:
-        from ottla.client.consuming.consumer_options import GroupProtocol
-
         given["group_protocol"] = GroupProtocol(given["group_protocol"])
     return {**options, **given}

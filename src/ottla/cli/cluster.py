@@ -9,6 +9,7 @@ from ottla.cli.cluster_move import move
 from ottla.cli.cluster_status import status
 from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.output import print_json, print_table
+from ottla.client.admin.admin import Admin
 
 if TYPE_CHECKING:
     from ottla.client.io.cluster import Cluster
@@ -35,8 +36,6 @@ def cluster_command(ctx: click.Context, bootstrap: str, as_json: bool) -> None:
         return
 
     async def action(cluster: "Cluster") -> "ClusterMetadata":
-        from ottla.client.admin.admin import Admin
-
         return await Admin(cluster).describe_cluster()
 
     found = with_cluster(bootstrap, action)

@@ -1,5 +1,6 @@
 """`ottla cluster decommission`, `unregister` and `elect`: which brokers hold and lead partitions."""
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,6 +22,13 @@ from ottla.cli.reassignment import (
     partitions_present,
     throttle_option,
 )
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.log_directories import describe_log_directories
+from ottla.client.admin.reassignment_plan import plan_reassignment
+from ottla.client.admin.reassignments import ElectionType, elect_leaders
+from ottla.client.errors import ClientError
+from ottla.client.io.brokers import describe_cluster, unregister_broker
+from ottla.model.error_code import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.client.io.cluster import Cluster
@@ -49,12 +57,6 @@ def decommission(
     say = partial(show_progress, as_json=as_json)
 
     async def action(cluster: "Cluster") -> None:
-        from collections import Counter
-
-        from ottla.client.admin.admin import Admin
-        from ottla.client.admin.reassignment_plan import plan_reassignment
-        from ottla.client.io.brokers import describe_cluster
-
         known = {each.broker_id: each for each in (await describe_cluster(cluster)).brokers}
         if broker_id not in known:
             raise CommandError(
@@ -99,10 +101,6 @@ def decommission(
 
 async def _until_deleted(cluster: "Cluster", broker_id: int, say: Callable[[str], None] = click.echo) -> bool:
     """Wait until a broker has deleted the logs of what it held; False when it does not run."""
-    from ottla.client.admin.log_directories import describe_log_directories
-    from ottla.client.errors import ClientError
-    from ottla.client.io.brokers import describe_cluster
-
     said = 0
     while True:
         try:
@@ -135,8 +133,6 @@ def unregister(bootstrap: str, broker_id: int, as_json: bool) -> None:
     """
 
     async def action(cluster: "Cluster") -> None:
-        from ottla.client.io.brokers import unregister_broker
-
         await unregister_broker(cluster, broker_id)
 
     with_cluster(bootstrap, action)
@@ -169,9 +165,6 @@ def elect(bootstrap: str, partitions: tuple[str, ...], unclean: bool, as_json: b
         raise click.UsageError("an unclean election loses data: name the partitions")
 
     async def action(cluster: "Cluster") -> None:
-        from ottla.client.admin.reassignments import ElectionType, elect_leaders
-        from ottla.model.error_code import ErrorCode
-
         wanted = await partitions_of(cluster, selections) if selections else None
         election = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
         outcomes = await elect_leaders(cluster, election, wanted)

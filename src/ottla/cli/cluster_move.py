@@ -7,6 +7,8 @@ import click
 
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_json
+from ottla.metadata.store.interface import StoreError
+from ottla.model.errors import ApiError
 
 
 @click.command("move")
@@ -30,9 +32,7 @@ def move(data_dir: Path, store: str, as_json: bool) -> None:
       ottla cluster move --data /var/lib/ottla zookeeper://a:2181,b:2181,c:2181/ottla
       ottla cluster move --data /var/lib/ottla embedded:/var/lib/ottla-cluster
     """
-    from ottla.metadata.store.interface import StoreError
     from ottla.metadata.store.migration import move_metadata
-    from ottla.model.errors import ApiError
 
     try:
         moved = asyncio.run(move_metadata(data_dir, store))

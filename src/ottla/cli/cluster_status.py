@@ -9,10 +9,14 @@ from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_json, print_table
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.configs import describe_setting_of_topics
+from ottla.client.admin.log_directories import LogDirectory, describe_log_directories
+from ottla.client.admin.reassignments import list_reassignments
+from ottla.client.errors import ClientError
+from ottla.client.io.brokers import MetadataState, describe_cluster, metadata_state
 
 if TYPE_CHECKING:
-    from ottla.client.admin.log_directories import LogDirectory
-    from ottla.client.io.brokers import MetadataState
     from ottla.client.io.cluster import Cluster
     from ottla.client.io.cluster_metadata import PartitionMetadata, TopicMetadata
 
@@ -69,9 +73,6 @@ def status(bootstrap: str, as_json: bool) -> None:
 
 async def _probe(cluster: "Cluster", broker_id: int) -> "MetadataState | None":
     """What a broker says of the metadata; None when it does not answer."""
-    from ottla.client.errors import ClientError
-    from ottla.client.io.brokers import metadata_state
-
     try:
         async with asyncio.timeout(PROBE_MS / 1000):  # a connection that nobody takes counts as well
             return await metadata_state(cluster, broker_id, timeout_ms=PROBE_MS)
@@ -80,9 +81,6 @@ async def _probe(cluster: "Cluster", broker_id: int) -> "MetadataState | None":
 
 
 async def _offline_directories(cluster: "Cluster", broker_id: int) -> "list[LogDirectory]":
-    from ottla.client.admin.log_directories import describe_log_directories
-    from ottla.client.errors import ClientError
-
     try:
         async with asyncio.timeout(PROBE_MS / 1000):
             found = await describe_log_directories(cluster, [broker_id], with_logs=False)
@@ -102,10 +100,6 @@ async def _gather_in_time(cluster: "Cluster") -> dict[str, Any]:
 
 
 async def _gather(cluster: "Cluster") -> dict[str, Any]:
-    from ottla.client.admin.admin import Admin
-    from ottla.client.admin.reassignments import list_reassignments
-    from ottla.client.io.brokers import describe_cluster
-
     described = await describe_cluster(cluster)
     ids = [each.broker_id for each in described.brokers]
     states = dict(zip(ids, await asyncio.gather(*(_probe(cluster, each) for each in ids)), strict=True))
@@ -186,7 +180,6 @@ def _names(topics: "list[TopicMetadata]", holds: Any) -> list[str]:
 
 async def _under_min_isr(cluster: "Cluster", topics: "list[TopicMetadata]") -> list[str]:
     """Whoever has all replicas in sync has enough, so that few topics have to be asked about."""
-    from ottla.client.admin.configs import describe_setting_of_topics
 
     def lacks(partition: "PartitionMetadata", wanted: int) -> bool:
         return len(partition.isr) < min(wanted, len(partition.replicas))

@@ -12,9 +12,10 @@ from ottla.cli.failure import CommandError
 from ottla.cli.no_effect import warn_of_no_effect
 from ottla.cli.output import print_json, print_table
 from ottla.cli.settings import parse_settings
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.configs import ConfigEntry, ConfigResource, ConfigSource
 
 if TYPE_CHECKING:
-    from ottla.client.admin.configs import ConfigEntry, ConfigResource
     from ottla.client.io.cluster import Cluster
 
 
@@ -141,8 +142,6 @@ def delete(bootstrap: str, whose: _Whose, keys: tuple[str, ...], as_json: bool) 
 
 
 def _resource(whose: _Whose) -> "ConfigResource":
-    from ottla.client.admin.configs import ConfigResource
-
     if sum(each is not None for each in whose) != 1:
         raise click.UsageError("give one of --topic, --broker, --group and --client-metrics")
     if "" in whose:
@@ -174,9 +173,6 @@ def _describe(
     resource = _resource(whose)
 
     async def action(cluster: "Cluster") -> "list[ConfigEntry]":
-        from ottla.client.admin.admin import Admin
-        from ottla.client.admin.configs import ConfigSource
-
         _check_broker(cluster, whose.broker)
         entries = await Admin(cluster).describe_configs(resource, keys)
         return sorted(each for each in entries if not changed or each.source != ConfigSource.DEFAULT)
@@ -188,8 +184,6 @@ def _alter(bootstrap: str, whose: _Whose, changes: dict[str, str | None], *, as_
     resource = _resource(whose)
 
     async def action(cluster: "Cluster") -> "list[ConfigEntry]":
-        from ottla.client.admin.admin import Admin
-
         _check_broker(cluster, whose.broker)
         admin = Admin(cluster)
         await admin.alter_configs(resource, changes)
@@ -204,8 +198,6 @@ def _alter(bootstrap: str, whose: _Whose, changes: dict[str, str | None], *, as_
 
 
 def _show(entries: "list[ConfigEntry]", *, as_json: bool) -> None:
-    from ottla.client.admin.configs import ConfigSource
-
     rows = [
         {
             "name": each.name,

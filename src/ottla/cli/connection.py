@@ -1,5 +1,6 @@
 """What all commands that talk to a broker share: where it is, and how a command runs against it."""
 
+import asyncio
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -12,11 +13,13 @@ from ottla.cli.client_properties import Kind, bootstrap_of, options_of, remember
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
 from ottla.cli.waiting import saying_what_is_waited_for
+from ottla.client.io.asyncio_io import AsyncioIo
+from ottla.client.io.cluster import Cluster
+from ottla.client.options import ClientOptions
+from ottla.runtime.tasks import run_main
 
 if TYPE_CHECKING:
     from ottla.client.consuming.consumer import Consumer
-    from ottla.client.io.cluster import Cluster
-    from ottla.client.options import ClientOptions
     from ottla.client.producing.producer import Producer
 
 T = TypeVar("T")
@@ -66,8 +69,6 @@ def bootstrap_option(command: F) -> F:
 
 def client_options(bootstrap: str, **settings: int | str) -> "ClientOptions":
     """Options of a client of this command line: what its properties say, over `settings`. Raises InvalidOptionError."""
-    from ottla.client.options import ClientOptions
-
     ctx = click.get_current_context(silent=True)
     made: dict[object, ClientOptions] = {} if ctx is None else ctx.meta.setdefault(_MADE, {})
     key = (bootstrap, *sorted(settings.items()))
@@ -88,8 +89,6 @@ async def connected(bootstrap: str, make: "Callable[[ClientOptions], C]") -> "As
 
 def with_cluster(bootstrap: str, action: "Callable[[Cluster], Awaitable[T]]", **settings: int) -> T:
     """Connect, run `action`, and end the connections. `settings` are client options where the user gives none."""
-    from ottla.client.io.asyncio_io import AsyncioIo
-    from ottla.client.io.cluster import Cluster
 
     async def connected() -> T:
         io = AsyncioIo()
@@ -109,10 +108,6 @@ def run_until_done(main: Coroutine[Any, Any, T]) -> T:
     """Run a command's coroutine. Ctrl-C and SIGTERM cancel it, so that it ends what it has begun; a second Ctrl-C
     ends it at once.
     """
-    import asyncio
-
-    from ottla.runtime.tasks import run_main
-
     ended_by: int | None = None
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 

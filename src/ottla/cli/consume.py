@@ -10,18 +10,23 @@ from ottla.cli.client_properties import Kind, options_of, over_options
 from ottla.cli.connection import bootstrap_option, client_options, run_until_done
 from ottla.cli.escapes import unescape
 from ottla.cli.partition_selection import parse_numbers
+from ottla.cli.reading import Reading, Wanted
+from ottla.cli.record_format import FormatRecord, Record, compile_format, json_line, plain_format
+from ottla.cli.share_reading import POLL_RECORDS, ShareReading, ShareWanted
 from ottla.cli.standard_streams import reader_is_gone, write_out
+from ottla.cli.start_position import GROUP_STARTS, StartKind, parse_position
 from ottla.cli.waiting import saying_what_is_waited_for
+from ottla.client.consuming.consumer import Consumer
+from ottla.client.consuming.consumer_options import ConsumerOptions, OffsetReset
+from ottla.client.consuming.offsets import IsolationLevel
+from ottla.client.consuming.share_consumer import ShareConsumer
+from ottla.client.consuming.share_options import AcknowledgementMode, AcquireMode, ShareConsumerOptions
+from ottla.runtime.clock import SystemClock
+from ottla.runtime.tasks import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ottla.cli.reading import Reading, Wanted
-    from ottla.cli.record_format import FormatRecord, Record
-    from ottla.cli.share_reading import ShareReading, ShareWanted
-    from ottla.client.consuming.consumer import Consumer
-    from ottla.client.consuming.consumer_options import ConsumerOptions
-    from ottla.client.consuming.share_consumer import ShareConsumer
     from ottla.client.options import ClientOptions
 
 
@@ -100,14 +105,6 @@ def consume(
       ottla consume jobs --share workers --count 10
     """
     _check(group, partitions, format_text, as_json, key_delimiter, until)
-
-    from ottla.cli.reading import Wanted
-    from ottla.cli.record_format import compile_format, json_line, plain_format
-    from ottla.cli.share_reading import ShareWanted
-    from ottla.cli.start_position import GROUP_STARTS, StartKind, parse_position
-    from ottla.client.consuming.consumer_options import ConsumerOptions, OffsetReset
-    from ottla.client.consuming.offsets import IsolationLevel
-    from ottla.runtime.clock import SystemClock
 
     if share is not None:
         _check_share(
@@ -196,10 +193,6 @@ def _check_share(given: dict[str, bool]) -> None:
 async def _run_share(
     bootstrap: str, share: str, wanted: "ShareWanted", write: "FormatRecord", retry_timeout_ms: int
 ) -> None:
-    from ottla.cli.share_reading import POLL_RECORDS, ShareReading
-    from ottla.client.consuming.share_consumer import ShareConsumer
-    from ottla.client.consuming.share_options import AcknowledgementMode, AcquireMode, ShareConsumerOptions
-
     given = options_of(Kind.CONSUMER)
     options = ShareConsumerOptions(
         share,
@@ -216,9 +209,6 @@ async def _run_share(
 async def _run(
     bootstrap: str, wanted: "Wanted", options: "ConsumerOptions", write: "FormatRecord", retry_timeout_ms: int
 ) -> None:
-    from ottla.cli.reading import Reading
-    from ottla.client.consuming.consumer import Consumer
-
     consumer = Consumer(_patient_for(bootstrap, retry_timeout_ms), options)
     await _give_all(consumer, Reading(consumer, wanted), write, retry_timeout_ms)
 
@@ -229,8 +219,6 @@ async def _give_all(
     write: "FormatRecord",
     retry_timeout_ms: int,
 ) -> None:
-    from ottla.runtime.tasks import Tasks
-
     tasks = Tasks("consume", threads_max=1)
 
     stopped = Event()

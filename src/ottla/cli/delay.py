@@ -1,5 +1,6 @@
 """`ottla delay`: what waits in a delay topic, and taking it back."""
 
+from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 import click
@@ -8,10 +9,21 @@ from ottla.cli.connection import bootstrap_option, connected, with_cluster
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_json, print_table
+from ottla.cli.time_text import time_text
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.configs import ConfigResource
+from ottla.client.consuming.consumer import Consumer
+from ottla.client.consuming.consumer_options import ConsumerOptions, OffsetReset
+from ottla.client.consuming.group_offsets import committed_offsets
+from ottla.client.consuming.offsets import IsolationLevel, OffsetAt
+from ottla.client.producing.producer import Producer
+from ottla.model.delivery_group import delivery_group
+from ottla.queues.delay import CANCEL, Progress, progress_of
+from ottla.queues.waiting import Waiting, WaitingReader
+from ottla.settings.topic_settings import DELIVER_DELAY_MS, DELIVER_TO
 
 if TYPE_CHECKING:
     from ottla.client.io.cluster import Cluster
-    from ottla.queues.waiting import Waiting
 
 
 @click.group()
@@ -34,7 +46,6 @@ def list_waiting(bootstrap: str, topic: str, key: str | None, count: int, as_jso
     Example:
       ottla delay list orders.later
     """
-    from heapq import nsmallest
 
     async def action(cluster: "Cluster") -> "list[Waiting]":
         return await _waiting(bootstrap, cluster, topic)
@@ -80,9 +91,6 @@ def cancel(bootstrap: str, topic: str, key: str, as_json: bool) -> None:
     """
 
     async def action(cluster: "Cluster") -> int:
-        from ottla.client.producing.producer import Producer
-        from ottla.queues.delay import CANCEL
-
         found = [each for each in await _waiting(bootstrap, cluster, topic) if each.key == key.encode()]
         async with connected(bootstrap, Producer) as producer:
             for partition in sorted({each.partition for each in found}):
@@ -100,17 +108,6 @@ def cancel(bootstrap: str, topic: str, key: str, as_json: bool) -> None:
 
 
 async def _waiting(bootstrap: str, cluster: "Cluster", topic: str) -> "list[Waiting]":
-    from ottla.client.admin.admin import Admin
-    from ottla.client.admin.configs import ConfigResource
-    from ottla.client.consuming.consumer import Consumer
-    from ottla.client.consuming.consumer_options import ConsumerOptions, OffsetReset
-    from ottla.client.consuming.group_offsets import committed_offsets
-    from ottla.client.consuming.offsets import IsolationLevel, OffsetAt
-    from ottla.model.delivery_group import delivery_group
-    from ottla.queues.delay import Progress, progress_of
-    from ottla.queues.waiting import WaitingReader
-    from ottla.settings.topic_settings import DELIVER_DELAY_MS, DELIVER_TO
-
     described = await Admin(cluster).describe_configs(ConfigResource.topic(topic), [DELIVER_TO, DELIVER_DELAY_MS])
     settings = {each.name: each.value for each in described}
     if not settings.get(DELIVER_TO):
@@ -140,6 +137,4 @@ def _text(key: bytes | None) -> str | None:
 
 
 def _time(due_ms: int | None) -> str | None:
-    from ottla.cli.dlq import time_text
-
     return "at once" if due_ms is None else time_text(due_ms)

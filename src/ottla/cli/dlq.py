@@ -1,18 +1,25 @@
 """`ottla dlq`: what lies in topics of dead letters, and why; `redrive` and `purge` beside it."""
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.connection import bootstrap_option, connected, with_cluster
+from ottla.cli.committed_reader import committed_reader
+from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.dlq_filter import filter_of, filter_options
 from ottla.cli.dlq_purge import purge
 from ottla.cli.dlq_redrive import redrive
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_json, print_table
+from ottla.cli.record_format import json_line
+from ottla.cli.time_text import time_text
+from ottla.client.admin.admin import Admin
+from ottla.model.printable import printable
+from ottla.pipelines.dead_letters.headers import Letter, is_letter, letter_of, own_headers
+from ottla.pipelines.dead_letters.redriving import Letters
+from ottla.pipelines.dead_letters.summary import Summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +27,6 @@ if TYPE_CHECKING:
     from ottla.client.consuming.consumer_record import ConsumerRecord
     from ottla.client.io.cluster import Cluster
     from ottla.pipelines.dead_letters.filters import Filter
-    from ottla.pipelines.dead_letters.headers import Letter
-    from ottla.pipelines.dead_letters.summary import Summary
 
 _NAMES = ("dead-letter", "dead_letter", "deadletter", "dlq")
 _HEX_BYTES = 16
@@ -57,11 +62,6 @@ def list_letters(bootstrap: str, topics: tuple[str, ...], as_json: bool) -> None
     """
 
     async def action(cluster: "Cluster") -> "Summary":
-        from ottla.client.admin.admin import Admin
-        from ottla.pipelines.dead_letters.headers import is_letter, letter_of
-        from ottla.pipelines.dead_letters.redriving import Letters
-        from ottla.pipelines.dead_letters.summary import Summary
-
         names = list(topics)
         if not names:
             there = await Admin(cluster).list_topics()
@@ -71,7 +71,7 @@ def list_letters(bootstrap: str, topics: tuple[str, ...], as_json: bool) -> None
                     "no topic has dead-letter or dlq in its name: name the topic of dead letters", ExitCode.NOT_FOUND
                 )
         summary = Summary()
-        async with reader(bootstrap) as consumer:
+        async with committed_reader(bootstrap) as consumer:
             for name in dict.fromkeys(names):
                 letters = Letters(cluster, consumer, name)
                 await letters.open()
@@ -100,8 +100,8 @@ def list_letters(bootstrap: str, topics: tuple[str, ...], as_json: bool) -> None
                 each.error_class,
                 each.letters,
                 each.left,
-                time_text(each.first_ms),
-                time_text(each.last_ms),
+                None if each.first_ms is None else time_text(each.first_ms),
+                None if each.last_ms is None else time_text(each.last_ms),
                 _shown(each.reason),
             )
             for each in reasons
@@ -134,9 +134,7 @@ def show(bootstrap: str, topic: str, count: int, how: str, as_json: bool, **chos
     wanted = filter_of(**chosen)
 
     async def action(cluster: "Cluster") -> "list[tuple[ConsumerRecord, Letter, bool]]":
-        from ottla.pipelines.dead_letters.redriving import Letters
-
-        async with reader(bootstrap) as consumer:
+        async with committed_reader(bootstrap) as consumer:
             letters = Letters(cluster, consumer, topic)
             await letters.open()
             return await _found(letters, wanted, count)
@@ -153,8 +151,6 @@ def show(bootstrap: str, topic: str, count: int, how: str, as_json: bool, **chos
 
 
 async def _found(letters: Any, wanted: "Filter", count: int) -> "list[tuple[ConsumerRecord, Letter, bool]]":
-    from ottla.pipelines.dead_letters.headers import letter_of
-
     found: list[tuple[ConsumerRecord, Letter, bool]] = []
     async for records in letters.all():
         for record in records:
@@ -166,19 +162,7 @@ async def _found(letters: Any, wanted: "Filter", count: int) -> "list[tuple[Cons
     return found
 
 
-def reader(bootstrap: str) -> Any:
-    """A consumer of committed records, of no group."""
-    from ottla.client.consuming.consumer import Consumer
-    from ottla.client.consuming.consumer_options import ConsumerOptions, OffsetReset
-    from ottla.client.consuming.offsets import IsolationLevel
-
-    options = ConsumerOptions(isolation=IsolationLevel.READ_COMMITTED, auto_offset_reset=OffsetReset.EARLIEST)
-    return connected(bootstrap, lambda client: Consumer(client, options))
-
-
 def _lines(record: "ConsumerRecord", letter: "Letter", *, is_done: bool, how: str) -> "Sequence[str]":
-    from ottla.pipelines.dead_letters.headers import own_headers
-
     who = " / ".join(each for each in (letter.pipeline, letter.step) if each) or "somebody"
     back = "" if letter.replays == 0 else f", sent back {letter.replays} times before"
     attempt = "" if letter.attempt is None else f", attempt {letter.attempt}"
@@ -230,8 +214,6 @@ def _text(content: bytes | None, how: str) -> str:
 def _document(record: "ConsumerRecord", letter: "Letter", is_done: bool) -> dict[str, Any]:
     from msgspec import structs
 
-    from ottla.cli.record_format import json_line
-
     said: dict[str, Any] = json.loads(json_line(record))
     return {**said, "letter": structs.asdict(letter), "sent_back": is_done}
 
@@ -241,17 +223,4 @@ def _is_named_so(topic: str) -> bool:
 
 
 def _shown(text: str | None) -> str | None:
-    from ottla.model.printable import printable
-
     return None if text is None else printable(text)
-
-
-def time_text(timestamp_ms: int | None) -> str | None:
-    """In UTC; a number that is not a time of a calendar stays a number."""
-    if timestamp_ms is None:
-        return None
-    try:
-        moment = datetime.fromtimestamp(timestamp_ms / 1_000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return str(timestamp_ms)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from ottla.cli.partition_selection import parse_selection
-
-if TYPE_CHECKING:
-    from ottla.pipelines.dead_letters.filters import Filter
+from ottla.cli.start_position import parse_timestamp
+from ottla.pipelines.dead_letters.filters import Filter
+from ottla.runtime.clock import SystemClock
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,10 +54,6 @@ def filter_of(
     offsets: tuple[str, ...],
 ) -> "Filter":
     """The filter that the options say. Raises click.BadParameter and CommandError, which are usage errors."""
-    from ottla.cli.start_position import parse_timestamp
-    from ottla.pipelines.dead_letters.filters import Filter
-    from ottla.runtime.clock import SystemClock
-
     clock = SystemClock()
     came_from = parse_selection(origin) if origin is not None else None
     try:

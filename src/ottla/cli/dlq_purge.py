@@ -5,14 +5,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.committed_reader import committed_reader
 from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_json, print_table
+from ottla.cli.start_position import parse_timestamp
+from ottla.client.admin.admin import Admin
+from ottla.pipelines.dead_letters.redriving import Letters
+from ottla.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from ottla.client.io.cluster import Cluster
     from ottla.model.topic_partition import TopicPartition
-    from ottla.pipelines.dead_letters.redriving import Letters
 
 _BEFORE = re.compile(r"(\d{1,10}):(\d{1,19})", re.ASCII)
 _INT64_MAX = (1 << 63) - 1
@@ -53,11 +57,7 @@ def purge(
 
     async def action(cluster: "Cluster") -> "list[tuple[TopicPartition, int, int, int]]":
         """Of each partition where it begins, where it would, and where its letters that were not sent back begin."""
-        from ottla.cli.dlq import reader
-        from ottla.client.admin.admin import Admin
-        from ottla.pipelines.dead_letters.redriving import Letters
-
-        async with reader(bootstrap) as consumer:
+        async with committed_reader(bootstrap) as consumer:
             letters = Letters(cluster, consumer, topic)
             await letters.open()
             if redriven:
@@ -127,9 +127,6 @@ def _report(rows: "list[tuple[TopicPartition, int, int, int]]", *, execute: bool
 
 
 def _time(text: str) -> int:
-    from ottla.cli.start_position import parse_timestamp
-    from ottla.runtime.clock import SystemClock
-
     return parse_timestamp(text, SystemClock())
 
 

@@ -1,19 +1,27 @@
 """`ottla dlq redrive`: send dead letters back to where they came from."""
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.cli.committed_reader import committed_reader
 from ottla.cli.connection import bootstrap_option, connected, with_cluster
 from ottla.cli.dlq_filter import filter_of, filter_options
 from ottla.cli.output import print_json, print_table
+from ottla.cli.progress import Progress
+from ottla.client.producing.producer import Producer
+from ottla.client.producing.producer_options import ProducerOptions
+from ottla.pipelines.dead_letters.redrive import Rules
+from ottla.pipelines.dead_letters.redriving import CHUNK_RECORDS, Letters, Pace, Tally, group_of, preview
+from ottla.pipelines.dead_letters.redriving import redrive as redrive_letters
+from ottla.runtime.clock import SystemClock
+from ottla.runtime.timer import Timer
 
 if TYPE_CHECKING:
     from ottla.client.consuming.consumer import Consumer
     from ottla.client.io.cluster import Cluster
     from ottla.pipelines.dead_letters.filters import Filter
-    from ottla.pipelines.dead_letters.redrive import Rules
-    from ottla.pipelines.dead_letters.redriving import Letters, Pace, Tally
 
 
 @click.command("redrive")
@@ -55,17 +63,12 @@ def redrive(
       ottla dlq redrive flights.dead-letters --step sane
       ottla dlq redrive flights.dead-letters --step sane --rate 500 --execute
     """
-    from ottla.pipelines.dead_letters.redrive import Rules
-
     wanted = filter_of(**chosen)
     rules = Rules(letters_topic=topic, into=into, max_replays=max_replays)
 
     async def action(cluster: "Cluster") -> "Tally":
-        from ottla.cli.dlq import reader
-        from ottla.pipelines.dead_letters.redriving import Letters, preview
-
         consumer: Consumer
-        async with reader(bootstrap) as consumer:
+        async with committed_reader(bootstrap) as consumer:
             letters = Letters(cluster, consumer, topic)
             if execute:
                 return await _execute(bootstrap, cluster, letters, wanted, rules, count, rate)
@@ -84,18 +87,13 @@ async def _execute(
     count: int | None,
     rate: int | None,
 ) -> "Tally":
-    from ottla.cli.progress import Progress
-    from ottla.client.producing.producer import Producer
-    from ottla.client.producing.producer_options import ProducerOptions
-    from ottla.pipelines.dead_letters.redriving import CHUNK_RECORDS, Tally, group_of, redrive
-
     tally = Tally()
     options = ProducerOptions(transactional_id=group_of(letters.topic))
     # A slow rate is kept with small transactions, or it would come in bursts.
     chunk = CHUNK_RECORDS if rate is None else max(1, min(rate, CHUNK_RECORDS))
     with Progress("sending back", None) as progress:
         async with connected(bootstrap, lambda client: Producer(client, options)) as producer:
-            steps = redrive(
+            steps = redrive_letters(
                 cluster,
                 producer,
                 letters,
@@ -112,11 +110,6 @@ async def _execute(
 
 def _pace(rate: int) -> "Pace":
     """Waits until so many letters may have been sent."""
-    import asyncio
-
-    from ottla.runtime.clock import SystemClock
-    from ottla.runtime.timer import Timer
-
     clock = SystemClock()
     timer = Timer(clock, asyncio.get_running_loop().call_later)
     begun_ms = clock.monotonic_ms()

@@ -7,6 +7,7 @@ import click
 from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.output import print_json, print_table
 from ottla.cli.settings import parse_settings
+from ottla.client.admin.admin import Admin
 
 if TYPE_CHECKING:
     from ottla.client.admin.features import FeatureListing
@@ -30,8 +31,6 @@ def list_features(bootstrap: str, as_json: bool) -> None:
     """
 
     async def action(cluster: "Cluster") -> "list[FeatureListing]":
-        from ottla.client.admin.admin import Admin
-
         return await Admin(cluster).list_features()
 
     found = with_cluster(bootstrap, action)
@@ -61,8 +60,6 @@ def set_features(bootstrap: str, levels: tuple[str, ...], dry_run: bool, as_json
         wanted[name] = int(text)
 
     async def action(cluster: "Cluster") -> None:
-        from ottla.client.admin.admin import Admin
-
         await Admin(cluster).update_features(wanted, validate_only=dry_run)
 
     with_cluster(bootstrap, action)

@@ -10,10 +10,12 @@ from ottla.cli.group_change import delete_groups, delete_offsets, reset
 from ottla.cli.group_seek import seek
 from ottla.cli.group_show import consumer_group_document, share_group_document, show_consumer_group, show_share_group
 from ottla.cli.output import print_json, print_table
+from ottla.client.admin.group_admin import GroupAdmin, GroupDescription, GroupListing
+from ottla.client.admin.share_group_admin import SHARE, ShareGroupAdmin, ShareGroupDescription
+from ottla.client.errors import GroupNotFoundError
+from ottla.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
-    from ottla.client.admin.group_admin import GroupDescription, GroupListing
-    from ottla.client.admin.share_group_admin import ShareGroupDescription
     from ottla.client.io.cluster import Cluster
 
 
@@ -35,8 +37,6 @@ def list_groups(bootstrap: str, quiet: bool, as_json: bool) -> None:
     """
 
     async def action(cluster: "Cluster") -> "list[GroupListing]":
-        from ottla.client.admin.group_admin import GroupAdmin
-
         return await GroupAdmin(cluster).list_groups()
 
     groups = with_cluster(bootstrap, action)
@@ -80,11 +80,6 @@ def describe(bootstrap: str, names: tuple[str, ...], as_json: bool) -> None:
 
 
 async def _describe(names: tuple[str, ...], cluster: "Cluster") -> "list[GroupDescription | ShareGroupDescription]":
-    from ottla.client.admin.group_admin import GroupAdmin
-    from ottla.client.admin.share_group_admin import SHARE, ShareGroupAdmin
-    from ottla.client.errors import GroupNotFoundError
-    from ottla.runtime.clock import SystemClock
-
     described: list[GroupDescription | ShareGroupDescription] = []
     for name in names:
         now_ms = SystemClock().now_ms()
@@ -98,8 +93,6 @@ async def _describe(names: tuple[str, ...], cluster: "Cluster") -> "list[GroupDe
 
 
 def _show(each: "GroupDescription | ShareGroupDescription") -> None:
-    from ottla.client.admin.share_group_admin import ShareGroupDescription
-
     if isinstance(each, ShareGroupDescription):
         show_share_group(each)
     else:
@@ -107,8 +100,6 @@ def _show(each: "GroupDescription | ShareGroupDescription") -> None:
 
 
 def _document(each: "GroupDescription | ShareGroupDescription") -> dict[str, Any]:
-    from ottla.client.admin.share_group_admin import ShareGroupDescription
-
     return share_group_document(each) if isinstance(each, ShareGroupDescription) else consumer_group_document(each)
 
 

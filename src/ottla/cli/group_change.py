@@ -6,14 +6,28 @@ import click
 
 from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.failure import CommandError, report
+from ottla.cli.offset_reset import (
+    NoCommittedOffsetError,
+    OffsetReset,
+    PartitionNow,
+    ResetTo,
+    new_offset,
+    parse_datetime_ms,
+    parse_duration_ms,
+)
 from ottla.cli.output import print_json, print_table
 from ottla.cli.partition_selection import Selection, parse_selection, partitions_of
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.group_admin import GroupAdmin
+from ottla.client.admin.share_group_admin import ShareGroupAdmin
+from ottla.client.consuming.offsets import OffsetAt
+from ottla.client.errors import BrokerError, ClientError
+from ottla.model.error_code import ErrorCode
+from ottla.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ottla.cli.offset_reset import OffsetReset
-    from ottla.client.errors import BrokerError, ClientError
     from ottla.client.io.cluster import Cluster
     from ottla.model.topic_partition import TopicPartition
 
@@ -35,10 +49,6 @@ def delete_groups(bootstrap: str, names: tuple[str, ...], as_json: bool) -> None
     """
 
     async def action(cluster: "Cluster") -> "tuple[list[str], list[ClientError | CommandError]]":
-        from ottla.client.admin.group_admin import GroupAdmin
-        from ottla.client.errors import BrokerError
-        from ottla.model.error_code import ErrorCode
-
         deleted: list[str] = []
         failures: list[ClientError | CommandError] = []
         for name in dict.fromkeys(names):
@@ -80,9 +90,6 @@ def delete_offsets(bootstrap: str, group_id: str, places: tuple[str, ...], as_js
     selections = [parse_selection(text) for text in places]
 
     async def action(cluster: "Cluster") -> "Mapping[TopicPartition, BrokerError | None]":
-        from ottla.client.admin.group_admin import GroupAdmin
-        from ottla.client.admin.share_group_admin import ShareGroupAdmin
-
         partitions = await partitions_of(cluster, selections)
         share = ShareGroupAdmin(cluster)
         if not await share.is_share_group(group_id):
@@ -109,8 +116,6 @@ def delete_offsets(bootstrap: str, group_id: str, places: tuple[str, ...], as_js
 
 
 def _subscribed(group_id: str, error: "BrokerError") -> "BrokerError | CommandError":
-    from ottla.model.error_code import ErrorCode
-
     if error.code != ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC:
         return error
     return CommandError(f"{error}; stop the members that read it first, `ottla group describe {group_id}` shows them")
@@ -198,9 +203,6 @@ def _wanted(
     by_duration: str | None,
     shift_by: int | None,
 ) -> "OffsetReset":
-    from ottla.cli.offset_reset import OffsetReset, ResetTo, parse_datetime_ms, parse_duration_ms
-    from ottla.runtime.clock import SystemClock
-
     said: list[OffsetReset] = []
     if to_earliest:
         said.append(OffsetReset(ResetTo.EARLIEST))
@@ -231,14 +233,6 @@ async def move_group(
     dry_run: bool,
 ) -> list[dict[str, Any]]:
     """Decide for all partitions, with None for those the group has committed, say what is not as asked for, commit."""
-    from ottla.cli.offset_reset import NoCommittedOffsetError, PartitionNow, ResetTo, new_offset
-    from ottla.client.admin.admin import Admin
-    from ottla.client.admin.group_admin import GroupAdmin
-    from ottla.client.admin.share_group_admin import ShareGroupAdmin
-    from ottla.client.consuming.offsets import OffsetAt
-    from ottla.client.errors import BrokerError
-    from ottla.model.error_code import ErrorCode
-
     share, admin = ShareGroupAdmin(cluster), Admin(cluster)
     groups = share if await share.is_share_group(group_id) else GroupAdmin(cluster)
     if not dry_run and (count := await groups.send_members_away(group_id)):

@@ -9,9 +9,11 @@ from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_json, print_table
 from ottla.cli.partition_selection import parse_selection, partitions_of
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.log_directories import LogDirectory, alter_replica_log_directories, describe_log_directories
+from ottla.model.error_code import ErrorCode
 
 if TYPE_CHECKING:
-    from ottla.client.admin.log_directories import LogDirectory
     from ottla.client.io.cluster import Cluster
 
 
@@ -33,14 +35,9 @@ def dirs(bootstrap: str, brokers: tuple[int, ...], with_partitions: bool, as_jso
     """
 
     async def action(cluster: "Cluster") -> "list[LogDirectory]":
-        from ottla.client.admin.admin import Admin
-        from ottla.client.admin.log_directories import describe_log_directories
-
         if brokers:
             await Admin(cluster).describe_cluster()
         return await describe_log_directories(cluster, brokers)
-
-    from ottla.model.error_code import ErrorCode
 
     told = with_cluster(bootstrap, action)
     unanswered = [each for each in told if each.error is ErrorCode.BROKER_NOT_AVAILABLE]
@@ -122,9 +119,6 @@ def move(bootstrap: str, broker: int | None, path: str, places: tuple[str, ...],
     selections = [parse_selection(text) for text in places]
 
     async def action(cluster: "Cluster") -> list[str]:
-        from ottla.client.admin.admin import Admin
-        from ottla.client.admin.log_directories import alter_replica_log_directories
-
         brokers = sorted((await Admin(cluster).describe_cluster()).brokers)
         if broker is None and len(brokers) > 1:
             raise CommandError(f"there are brokers {', '.join(map(str, brokers))}: choose one with --broker")

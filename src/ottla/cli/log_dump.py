@@ -3,21 +3,19 @@
 import base64
 import json
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import click
 
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
+from ottla.cli.log_files import Row, is_log_file, rows
+from ottla.cli.time_text import time_text
 from ottla.model.errors import InvalidInputError
 from ottla.model.printable import printable
-
-if TYPE_CHECKING:
-    from ottla.cli.log_files import Row
 
 
 @click.command("dump")
@@ -37,8 +35,6 @@ def log_dump(paths: tuple[Path, ...], records: bool, limit: int | None, as_json:
       ottla log dump ottla-data/events-0
       ottla log dump --records --json ottla-data/events-0/00000000000000000000.log
     """
-    from ottla.cli.log_files import rows
-
     damaged: list[str] = []
     for index, path in enumerate(_files(paths)):
         found = _watch(path, rows(path, records=records), damaged)
@@ -53,8 +49,6 @@ def log_dump(paths: tuple[Path, ...], records: bool, limit: int | None, as_json:
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:
-    from ottla.cli.log_files import is_log_file
-
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
@@ -154,10 +148,7 @@ _LINES: "dict[str, Callable[[Row], tuple[str | None, str]]]" = {
 
 
 def _time(timestamp_ms: int) -> str:
-    if not 0 <= timestamp_ms < 253_402_300_800_000:
-        return str(timestamp_ms)
-    moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return time_text(timestamp_ms) if timestamp_ms >= 0 else str(timestamp_ms)
 
 
 def _text(content: Any) -> str:

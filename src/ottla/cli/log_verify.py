@@ -13,12 +13,27 @@ import click
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
 from ottla.model.printable import printable
+from ottla.runtime.disk import OsDisk
+from ottla.storage.file_names import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOCK_FILE,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    parse_log_directory_name,
+    parse_offset_file_name,
+)
+from ottla.storage.log_verification import (
+    DirectoryState,
+    LogVerification,
+    VerifiedLog,
+    log_directories,
+    read_directory_state,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ottla.model.topic_partition import TopicPartition
-    from ottla.storage.log_verification import DirectoryState, VerifiedLog
     from ottla.storage.segment_verification import Finding
 
 
@@ -37,9 +52,6 @@ def log_verify(paths: tuple[Path, ...], as_json: bool) -> None:
       ottla log verify ottla-data
       ottla log verify --json ottla-data/events-0
     """
-    from ottla.runtime.disk import OsDisk
-    from ottla.storage.log_verification import LogVerification, read_directory_state
-
     disk = OsDisk()
     checked = 0
     damaged: list[str] = []
@@ -65,10 +77,6 @@ def log_verify(paths: tuple[Path, ...], as_json: bool) -> None:
 
 def _place(path: Path) -> tuple[Path, "list[tuple[str, TopicPartition]]"]:
     """The data directory and the logs in it that are asked for."""
-    from ottla.runtime.disk import OsDisk
-    from ottla.storage.file_names import META_PROPERTIES, parse_log_directory_name
-    from ottla.storage.log_verification import log_directories
-
     if not path.exists():
         raise CommandError(f"{path}: no such file or directory", ExitCode.NOT_FOUND)
     if not path.is_dir():
@@ -91,8 +99,6 @@ def _place(path: Path) -> tuple[Path, "list[tuple[str, TopicPartition]]"]:
 
 def _has_log_files(directory: Path) -> bool:
     """Whether there is any file of a log, a segment's or another: many directories have names like a partition's."""
-    from ottla.storage.file_names import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_offset_file_name
-
     own = (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
     return any(each.name in own or parse_offset_file_name(each.name) is not None for each in directory.iterdir())
 
@@ -100,8 +106,6 @@ def _has_log_files(directory: Path) -> bool:
 @contextmanager
 def _left_alone(directory: Path) -> Iterator[None]:
     """Nobody writes to a data directory meanwhile: a broker, Ottla's or Kafka's, holds a lock on a file in it."""
-    from ottla.storage.file_names import LOCK_FILE
-
     try:
         fd = os.open(directory / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -4,6 +4,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.client.errors import ClientError
+from ottla.settings.definition import NO_EFFECT
+
 if TYPE_CHECKING:
     from collections.abc import Collection
 
@@ -13,9 +16,6 @@ if TYPE_CHECKING:
 
 async def warn_of_no_effect(admin: "Admin", resource: "ConfigResource", names: "Collection[str]") -> None:
     """Say on stderr which settings that were just made change nothing, as the broker that took them documents them."""
-    from ottla.client.errors import ClientError
-    from ottla.settings.definition import NO_EFFECT
-
     if not names:
         return
     try:

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from ottla.client.admin.admin import Admin
+from ottla.client.errors import TopicNotFoundError
+from ottla.model.topic_partition import TopicPartition
+
 if TYPE_CHECKING:
     from ottla.client.io.cluster import Cluster
-    from ottla.model.topic_partition import TopicPartition
 
 PARTITIONS_MAX = 1_000_000
 """More partition numbers than any topic has: `0-2147483647` is a slip, and would only fill memory."""
@@ -49,10 +52,6 @@ def parse_numbers(text: str) -> tuple[int, ...]:
 
 async def partitions_of(cluster: "Cluster", selections: Iterable[Selection]) -> "list[TopicPartition]":
     """The partitions, in order, each once. Raises TopicNotFoundError for a topic or partition that is not there."""
-    from ottla.client.admin.admin import Admin
-    from ottla.client.errors import TopicNotFoundError
-    from ottla.model.topic_partition import TopicPartition
-
     selections = list(selections)
     names = dict.fromkeys(each.topic for each in selections)
     topics = {each.name: each for each in await Admin(cluster).describe_topics(names)}

@@ -5,6 +5,7 @@ and how the same cluster changes from one day to the next. They are not what the
 for that, run Kafka's kafka-producer-perf-test and kafka-consumer-perf-test against it.
 """
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,18 @@ from ottla.cli.failure import CommandError
 from ottla.cli.latencies import Latencies
 from ottla.cli.output import print_json
 from ottla.cli.progress import Progress
-from ottla.runtime.clock import monotonic_ns
+from ottla.client.consuming.consumer import Consumer
+from ottla.client.consuming.consumer_options import ConsumerOptions
+from ottla.client.consuming.offsets import OffsetAt
+from ottla.client.producing.producer import Producer
+from ottla.client.producing.producer_options import ProducerOptions
+from ottla.model.topic_partition import TopicPartition
+from ottla.runtime.clock import SystemClock, monotonic_ns
+from ottla.runtime.rng import SystemRng
+from ottla.runtime.timer import Timer
 
 if TYPE_CHECKING:
-    from ottla.client.consuming.consumer_options import ConsumerOptions
     from ottla.client.producing.delivery import Delivery
-    from ottla.client.producing.producer_options import ProducerOptions
 
 _PAYLOADS = 64
 """How many different values there are: as much variety as a codec gets to see."""
@@ -71,8 +78,6 @@ def perf_produce(
       ottla perf produce events -n 1000000 -s 100
       ottla perf produce events --rate 1000 -X linger.ms=0 -X acks=all
     """
-    from ottla.client.producing.producer_options import ProducerOptions
-
     options = ProducerOptions(**over_options(Kind.PRODUCER))
     result = run_until_done(_produce(bootstrap, topic, records, size, rate, options, quiet=quiet))
     _show(result, as_json=as_json)
@@ -100,8 +105,6 @@ def perf_consume(bootstrap: str, topic: str, records: int | None, timeout_ms: in
     Example:
       ottla perf consume events -n 1000000
     """
-    from ottla.client.consuming.consumer_options import ConsumerOptions
-
     options = ConsumerOptions(**over_options(Kind.CONSUMER, auto_commit=False))
     result = run_until_done(_consume(bootstrap, topic, records, timeout_ms, options, quiet=quiet))
     _show(result, as_json=as_json)
@@ -125,8 +128,6 @@ def perf_latency(bootstrap: str, topic: str, records: int, size: int, as_json: b
     Example:
       ottla perf latency events -s 100
     """
-    from ottla.client.producing.producer_options import ProducerOptions
-
     options = ProducerOptions(**{"linger_ms": 0, **over_options(Kind.PRODUCER)})
     result = run_until_done(_latency(bootstrap, topic, records, size, options, quiet=quiet))
     _show(result, as_json=as_json)
@@ -142,12 +143,6 @@ async def _produce(
     *,
     quiet: bool,
 ) -> dict[str, Any]:
-    import asyncio
-
-    from ottla.client.producing.producer import Producer
-    from ottla.runtime.clock import SystemClock
-    from ottla.runtime.timer import Timer
-
     latencies, failures = Latencies(), list[Exception]()
     payloads = _payloads(size)
     timer = Timer(SystemClock(), asyncio.get_running_loop().call_later)
@@ -189,9 +184,6 @@ async def _produce(
 async def _consume(
     bootstrap: str, topic: str, records: int | None, timeout_ms: int, options: "ConsumerOptions", *, quiet: bool
 ) -> dict[str, Any]:
-    from ottla.client.consuming.consumer import Consumer
-    from ottla.client.consuming.offsets import OffsetAt
-
     progress = Progress("consuming", None, quiet=quiet)
     count = size = 0
     async with connected(bootstrap, lambda client: Consumer(client, options)) as consumer:
@@ -224,12 +216,6 @@ def _has_reached(consumer: Any, ends: dict[Any, int]) -> bool:
 async def _latency(
     bootstrap: str, topic: str, records: int, size: int, options: "ProducerOptions", *, quiet: bool
 ) -> dict[str, Any]:
-    from ottla.client.consuming.consumer import Consumer
-    from ottla.client.consuming.consumer_options import ConsumerOptions
-    from ottla.client.consuming.offsets import OffsetAt
-    from ottla.client.producing.producer import Producer
-    from ottla.model.topic_partition import TopicPartition
-
     place = TopicPartition(topic, 0)
     payloads = _payloads(size)
     acknowledged, consumed = Latencies(), Latencies()
@@ -266,8 +252,6 @@ async def _latency(
 
 
 def _payloads(size: int) -> list[bytes]:
-    from ottla.runtime.rng import SystemRng
-
     rng = SystemRng()
     return [rng.token_bytes(size) for _ in range(_PAYLOADS)]
 

@@ -1,21 +1,24 @@
 """`ottla pipeline audit`: whether what went into a pipeline came out of it, batch by batch."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.committed_reader import committed_reader
 from ottla.cli.connection import with_cluster
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_json, print_table
 from ottla.cli.pipeline_run import BOOTSTRAP, FILE, bootstrap_of, read_spec
+from ottla.cli.start_position import parse_timestamp
+from ottla.cli.time_text import time_text
+from ottla.pipelines.audit.balance import Balance, balance_of
+from ottla.pipelines.audit.reading import Read, reports
+from ottla.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from ottla.client.io.cluster import Cluster
-    from ottla.pipelines.audit.balance import Balance
-    from ottla.pipelines.audit.reading import Read
     from ottla.pipelines.audit.report import Report
 
 FINDINGS_SHOWN = 50
@@ -38,11 +41,6 @@ def audit(file: Path, bootstrap: str | None, since: str | None, side: str | None
     Example:
       ottla pipeline audit flights.toml --since -1d
     """
-    from ottla.cli.start_position import parse_timestamp
-    from ottla.pipelines.audit.balance import balance_of
-    from ottla.pipelines.audit.reading import Read, reports
-    from ottla.runtime.clock import SystemClock
-
     spec = read_spec(file)
     if spec.audit is None:
         raise CommandError(f"{file}: the pipeline has no [audit], so it writes no reports", ExitCode.NOT_FOUND)
@@ -53,10 +51,8 @@ def audit(file: Path, bootstrap: str | None, since: str | None, side: str | None
     read = Read()
 
     async def action(cluster: "Cluster") -> "list[Report]":
-        from ottla.cli.dlq import reader
-
         del cluster
-        async with reader(where) as consumer:
+        async with committed_reader(where) as consumer:
             return [each async for each in reports(consumer, topic, name, read, since_ms=since_ms)]
 
     balance = balance_of(with_cluster(where, action))
@@ -72,7 +68,7 @@ def audit(file: Path, bootstrap: str | None, since: str | None, side: str | None
 def _show(balance: "Balance", read: "Read", topic: str, name: str) -> None:
     rows = [
         (
-            _time(each.window_start_ms),
+            time_text(each.window_start_ms, "seconds"),
             each.sink,
             each.step,
             *(each.rows.get(role) for role in ("in", "out", "dropped", "dead_letters")),
@@ -84,10 +80,15 @@ def _show(balance: "Balance", read: "Read", topic: str, name: str) -> None:
     print_table(columns, rows, right=["IN", "OUT", "DROPPED", "DEAD"])
     for total in balance.totals:
         if total.dropped:
+            window = time_text(total.window_start_ms, "seconds")
             why = ", ".join(f"{rows} {reason}" for reason, rows in total.dropped.items())
-            click.echo(f"dropped: sink {total.sink}, window {_time(total.window_start_ms)}, step {total.step}: {why}")
+            click.echo(f"dropped: sink {total.sink}, window {window}, step {total.step}: {why}")
     for each in balance.findings[:FINDINGS_SHOWN]:
-        click.echo(f"{each.kind}: sink {each.sink}, window {_time(each.window_start_ms)}: {each.message}", err=True)
+        window = time_text(each.window_start_ms, "seconds")
+        click.echo(
+            f"{each.kind}: sink {each.sink}, window {window}: {each.message}",
+            err=True,
+        )
     if len(balance.findings) > FINDINGS_SHOWN:
         click.echo(f"and {len(balance.findings) - FINDINGS_SHOWN} more; --json has all", err=True)
     if read.foreign:
@@ -99,8 +100,3 @@ def _show(balance: "Balance", read: "Read", topic: str, name: str) -> None:
         click.echo(f"{balance.batches} batches{again}: {len(balance.findings)} findings")
     else:
         click.echo(f"{balance.batches} batches{again}: it balances")
-
-
-def _time(timestamp_ms: int) -> str:
-    moment = datetime.fromtimestamp(timestamp_ms / 1_000, UTC)
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

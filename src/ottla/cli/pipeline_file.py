@@ -1,7 +1,6 @@
 """`ottla pipeline init`, `lint` and `graph`: what is done with pipeline files without Spark."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -9,9 +8,11 @@ import msgspec
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_json
-
-if TYPE_CHECKING:
-    from ottla.pipelines.spec import Mistake, PipelineSpec
+from ottla.pipelines.graph import graph_of
+from ottla.pipelines.graph_mermaid import mermaid
+from ottla.pipelines.graph_svg import svg
+from ottla.pipelines.spec import Mistake, PipelineSpec, SpecErrors, check, load
+from ottla.pipelines.template import NAME, new_file
 
 _FORMATS = ("mermaid", "svg", "json")
 
@@ -27,8 +28,6 @@ def init(name: str, output: Path | None, as_json: bool) -> None:
     Example:
       ottla pipeline init orders && ottla pipeline test orders.toml
     """
-    from ottla.pipelines.template import NAME, new_file
-
     if not NAME.fullmatch(name):
         raise click.BadParameter(f"{name!r} is not a valid pipeline name: use a to z, 0 to 9, dot, dash and underscore")
     path = output or Path(f"{name}.toml")
@@ -85,10 +84,6 @@ def graph(file: Path, kind: str | None, as_json: bool, output: Path | None) -> N
       ottla pipeline graph orders.toml
       ottla pipeline graph orders.toml -o orders.svg
     """
-    from ottla.pipelines.graph import graph_of
-    from ottla.pipelines.graph_mermaid import mermaid
-    from ottla.pipelines.graph_svg import svg
-
     found = graph_of(read_spec(file))
     ending = output.suffix.lstrip(".") if output is not None else ""
     kind = "json" if as_json else kind or (ending if ending in _FORMATS else "mermaid")
@@ -103,8 +98,6 @@ def graph(file: Path, kind: str | None, as_json: bool, output: Path | None) -> N
 
 
 def _mistakes_of(file: Path) -> "list[Mistake]":
-    from ottla.pipelines.spec import SpecErrors, check, load
-
     if file.suffix in (".toml", ".yaml", ".yml"):
         return check(file)[1]
     try:
@@ -116,8 +109,6 @@ def _mistakes_of(file: Path) -> "list[Mistake]":
 
 def read_spec(file: Path) -> "PipelineSpec":
     """The pipeline of a file, or of a module (`file.py:name`). Mistakes are said on stderr, and raised in one line."""
-    from ottla.pipelines.spec import SpecErrors, load
-
     try:
         return load(file)
     except SpecErrors as error:

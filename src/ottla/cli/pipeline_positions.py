@@ -1,5 +1,6 @@
 """`ottla pipeline lag` and `reset`: how far a pipeline has read, and from where it goes on. Spark is not needed."""
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,13 +10,22 @@ from msgspec import to_builtins
 
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
+from ottla.cli.group_seek import parse_positions
+from ottla.cli.offset_reset import OffsetReset, PartitionNow, ResetTo, new_offset, parse_datetime_ms
 from ottla.cli.output import print_json, print_table
 from ottla.cli.pipeline_run import BOOTSTRAP, FILE, bootstrap_of, read_spec
+from ottla.client.blocking import BlockingClient
+from ottla.client.consuming.offsets import OffsetAt
+from ottla.model.topic_partition import TopicPartition
+from ottla.pipelines.runner.beginning import BEGIN, begin_anew, transactional_ids
+from ottla.pipelines.runner.checkpoint import CheckpointError, CheckpointLock, batches, directory_of, owner_of
+from ottla.pipelines.runner.positions import Behind, behind, plan_move, positions, require_known
+from ottla.pipelines.runner.positions import execute as move_checkpoint
+from ottla.pipelines.runner.published import published
+from ottla.pipelines.spec.lineage import through
+from ottla.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
-    from ottla.client.blocking import BlockingClient
-    from ottla.model.topic_partition import TopicPartition
-    from ottla.pipelines.runner.positions import Behind
     from ottla.pipelines.spec import PipelineSpec
     from ottla.pipelines.spec.model import Sink
 
@@ -34,9 +44,6 @@ def lag(file: Path, bootstrap: str | None, as_json: bool) -> None:
       ottla pipeline lag flights.toml
     """
     spec = read_spec(file)
-    from ottla.client.blocking import BlockingClient
-    from ottla.pipelines.runner.checkpoint import CheckpointError
-
     try:
         with BlockingClient(bootstrap_of(spec, bootstrap), client_id="ottla-cli") as client:
             found = [each for sink in spec.sinks for each in _behind(spec, sink, client)]
@@ -58,20 +65,12 @@ def _rounded(seconds: float | None) -> str | None:
 
 
 def _behind(spec: "PipelineSpec", sink: "Sink", client: "BlockingClient") -> "list[Behind]":
-    from ottla.pipelines.runner.positions import behind, positions
-    from ottla.runtime.clock import SystemClock
-
     read = positions(_directory(spec, sink))
     return behind(sink.name, read, _partitions(spec, sink, client), client, SystemClock().now_ms())
 
 
 def _partitions(spec: "PipelineSpec", sink: "Sink", client: "BlockingClient") -> "list[TopicPartition]":
     """The partitions of the streams that a sink reads."""
-    import re
-
-    from ottla.model.topic_partition import TopicPartition
-    from ottla.pipelines.spec.lineage import through
-
     names: set[str] = set()
     here = through(spec, sink.name)
     for source in spec.sources.values():
@@ -84,8 +83,6 @@ def _partitions(spec: "PipelineSpec", sink: "Sink", client: "BlockingClient") ->
 
 
 def _directory(spec: "PipelineSpec", sink: "Sink") -> Path:
-    from ottla.pipelines.runner.checkpoint import directory_of
-
     directory = directory_of(spec, sink)
     if "://" in directory:
         raise CommandError(f"the checkpoints of {spec.name} are at {directory}: only local directories are supported")
@@ -126,9 +123,6 @@ def reset(
     strange = set(sinks) - {sink.name for sink in spec.sinks}
     if strange:
         raise CommandError(f"{file} has no sink {min(strange)!r}", ExitCode.NOT_FOUND)
-    from ottla.client.blocking import BlockingClient
-    from ottla.pipelines.runner.checkpoint import CheckpointError
-
     where = bootstrap_of(spec, bootstrap)
     rows: list[tuple[str, str, int, int, int]] = []
     try:
@@ -159,14 +153,7 @@ def _reset(
     execute: bool,
 ) -> list[tuple[str, str, int, int, int]]:
     """Move one sink, or first only see how and say what becomes of its state; what came of each partition."""
-    from ottla.client.consuming.offsets import OffsetAt
-    from ottla.pipelines.runner.beginning import BEGIN, begin_anew
-    from ottla.pipelines.runner.checkpoint import CheckpointError, CheckpointLock, batches, owner_of
-    from ottla.pipelines.runner.positions import execute as move_checkpoint
-    from ottla.pipelines.runner.positions import plan_move, positions, require_known
-    from ottla.pipelines.runner.published import published
     from ottla.pipelines.runner.taking import held
-    from ottla.pipelines.spec.lineage import through
 
     directory = _directory(spec, sink)
     if not (directory / "offsets").is_dir() and not (directory / BEGIN).exists():
@@ -199,7 +186,6 @@ def _reset(
 
 def _release(spec: "PipelineSpec", sink: "Sink", bootstrap: str) -> None:
     """Let the query that begins anew write with the transactional ids of the one before."""
-    from ottla.pipelines.runner.beginning import transactional_ids
     from pyspark_ottla.sink_state import release
 
     for each in transactional_ids(spec, sink):
@@ -210,11 +196,6 @@ def _wanted(
     where: tuple[str | None, tuple[str, ...]], partitions: "list[TopicPartition]", client: "BlockingClient"
 ) -> "dict[TopicPartition, int]":
     """Where each partition goes. What lies outside of the log is put to the nearer end of it."""
-    from ottla.cli.group_seek import parse_positions
-    from ottla.cli.offset_reset import OffsetReset, PartitionNow, ResetTo, new_offset, parse_datetime_ms
-    from ottla.client.consuming.offsets import OffsetAt
-    from ottla.model.topic_partition import TopicPartition
-
     to, places = where
     if to is None:
         resets = {TopicPartition(*place): reset for place, reset in parse_positions(places).items()}

@@ -1,5 +1,6 @@
 """`ottla pipeline replay` and `diff`: a new version of a pipeline over the past, compared with production."""
 
+import signal
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -7,21 +8,34 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.cli.committed_reader import committed_reader
 from ottla.cli.connection import with_cluster
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_json, print_table
-from ottla.cli.pipeline_run import BOOTSTRAP, CONF, FILE, MASTER, MEMORY, bootstrap_of, read_spec, settings_of
+from ottla.cli.pipeline_run import BOOTSTRAP, CONF, FILE, MASTER, MEMORY, _view, bootstrap_of, read_spec, settings_of
+from ottla.cli.start_position import parse_timestamp
+from ottla.client.admin.admin import BROKER_DEFAULT, NewTopic
+from ottla.client.blocking import BlockingClient
+from ottla.client.consuming.offsets import OffsetAt
+from ottla.client.errors import BrokerError
+from ottla.model.error_code import ErrorCode
+from ottla.model.printable import printable
+from ottla.pipelines.replay.difference import Comparison, Difference, Example, Side
+from ottla.pipelines.replay.ranges import parse_place, remember, remembered, resolve
+from ottla.pipelines.replay.replayed import SUFFIX, ReplayError, ReplayRange, replayed, side_path
+from ottla.pipelines.replay.sides import cut_partitions, table_rows, topic_rows
+from ottla.pipelines.runner.checkpoint import CheckpointError, directory_of
+from ottla.pipelines.session import SparkEndedError, SparkMissingError
+from ottla.pipelines.spec.model import Sink, TableSink, TopicSink
+from ottla.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ottla.client.io.cluster import Cluster
     from ottla.model.topic_partition import TopicPartition
-    from ottla.pipelines.replay.difference import Comparison, Difference, Example, Side
-    from ottla.pipelines.replay.replayed import ReplayRange
     from ottla.pipelines.spec import PipelineSpec
-    from ottla.pipelines.spec.model import Sink
 
     Cut = tuple[Side, TopicPartition, int]
     """A partition whose beginning was deleted: of which side, and the offset where it begins now."""
@@ -80,9 +94,6 @@ def replay(
     if promote and (start or end):
         raise click.UsageError("--promote uses the range of the replay: leave out --from and --to")
     where = bootstrap_of(spec, bootstrap)
-    from ottla.pipelines.replay.replayed import ReplayError
-    from ottla.pipelines.runner.checkpoint import CheckpointError
-
     try:
         if promote:
             _promote(spec, suffix, where, execute=execute, as_json=as_json)
@@ -101,10 +112,7 @@ def _run(
     *,
     as_json: bool,
 ) -> int:
-    from ottla.cli.pipeline_run import _view
-    from ottla.pipelines.replay.replayed import replayed
     from ottla.pipelines.runner.running import RunOptions, run_pipelines
-    from ottla.pipelines.session import SparkEndedError, SparkMissingError
 
     ranges = _ranges(spec, suffix, places, bootstrap)
     side = replayed(spec, ranges, suffix)
@@ -115,8 +123,6 @@ def _run(
     except (SparkEndedError, SparkMissingError) as error:
         raise CommandError(str(error)) from error
     if outcome.signal is not None:
-        import signal
-
         return ExitCode.TERMINATED if outcome.signal == signal.SIGTERM else ExitCode.INTERRUPTED
     if outcome.failed:
         name, failure = outcome.failed[0]
@@ -130,11 +136,6 @@ def _ranges(
     spec: "PipelineSpec", suffix: str, places: tuple[tuple[str, ...], tuple[str, ...]], bootstrap: str
 ) -> "Mapping[str, ReplayRange]":
     """The range of a replay: what was given, or what it began with."""
-    from ottla.client.blocking import BlockingClient
-    from ottla.client.consuming.offsets import OffsetAt
-    from ottla.pipelines.replay.ranges import parse_place, remember, remembered, resolve
-    from ottla.pipelines.replay.replayed import SUFFIX, ReplayError, replayed
-
     if not SUFFIX.fullmatch(suffix):
         replayed(spec, {}, suffix)  # raises, with what is wrong
     directory = _directory(spec, suffix)
@@ -169,11 +170,6 @@ def _create_topics(spec: "PipelineSpec", side: "PipelineSpec", bootstrap: str) -
 
     One that is there already is left as it is; a line says so when its records may expire.
     """
-    from ottla.client.admin.admin import BROKER_DEFAULT, NewTopic
-    from ottla.client.blocking import BlockingClient
-    from ottla.client.errors import BrokerError
-    from ottla.model.error_code import ErrorCode
-
     with BlockingClient(bootstrap, client_id="ottla-cli") as client:
         there = client.topics()
         for before, after in zip(_topics(spec), _topics(side), strict=True):
@@ -207,18 +203,12 @@ def _warn_of_retention(topic: str, settings: "Mapping[str, str]") -> None:
 
 
 def _topics(spec: "PipelineSpec") -> list[str]:
-    from ottla.pipelines.spec.model import TopicSink
-
     letters = [spec.dead_letters.topic] if spec.dead_letters is not None else []
     return [*(sink.topic for sink in spec.sinks if isinstance(sink, TopicSink)), *letters]
 
 
 def _promote(spec: "PipelineSpec", suffix: str, bootstrap: str, *, execute: bool, as_json: bool) -> None:
-    from ottla.client.blocking import BlockingClient
     from ottla.pipelines.replay.promotion import promotions
-    from ottla.pipelines.replay.ranges import remembered
-    from ottla.pipelines.replay.replayed import replayed
-    from ottla.pipelines.runner.checkpoint import directory_of
     from ottla.pipelines.runner.taking import held
 
     ranges = remembered(_directory(spec, suffix))
@@ -300,9 +290,6 @@ def diff(
     columns = _key_columns(keys, [sink.name for sink in spec.sinks])
     times = (_time(since), _time(until))
     where = bootstrap_of(spec, bootstrap)
-    from ottla.pipelines.replay.difference import Comparison
-    from ottla.pipelines.replay.replayed import ReplayError
-
     found: list[tuple[Sink, Difference, list[Cut]]] = []
     for sink in chosen:
         with (
@@ -343,10 +330,6 @@ def _fill(
     bootstrap: str,
 ) -> "list[Cut]":
     """Both sides of a sink: here is the replay, there is production; and which partitions of a topic were cut."""
-    from ottla.pipelines.replay.replayed import side_path
-    from ottla.pipelines.replay.sides import cut_partitions, table_rows, topic_rows
-    from ottla.pipelines.spec.model import TableSink
-
     if isinstance(sink, TableSink):
         for rows in table_rows(sink, spec.path(side_path(sink.path, suffix)), key):
             comparison.add("here", rows)
@@ -358,10 +341,8 @@ def _fill(
     cuts: list[Cut] = []
 
     async def action(cluster: "Cluster") -> None:
-        from ottla.cli.dlq import reader
-
         del cluster
-        async with reader(bootstrap) as consumer:
+        async with committed_reader(bootstrap) as consumer:
             # Looked at first: what is deleted while it is read is missing in it, and fails the reading.
             sides: list[tuple[Side, str, int | None]]
             sides = [("here", f"{topic}.{suffix}", None), ("there", topic, since_ms)]
@@ -417,13 +398,8 @@ def _example(example: "Example") -> dict[str, str | None]:
 
 
 def _text(content: bytes | None) -> str:
-    from ottla.model.printable import printable
-
     return "(none, or null)" if content is None else printable(content.decode("utf-8", "backslashreplace"))
 
 
 def _time(text: str | None) -> int | None:
-    from ottla.cli.start_position import parse_timestamp
-    from ottla.runtime.clock import SystemClock
-
     return None if text is None else parse_timestamp(text, SystemClock())

@@ -1,8 +1,11 @@
 """`ottla pipeline run`, `test` and `inspect`: what needs Spark."""
 
 import json
+import os
+import signal
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +16,11 @@ from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_table
 from ottla.cli.pipeline_file import read_spec as read_spec
+from ottla.client.errors import ClientError
+from ottla.pipelines.runner.checkpoint import CheckpointError
+from ottla.pipelines.runner.stop_signals import StopSignals
+from ottla.pipelines.session import Session, SessionOptions, SparkEndedError, SparkMissingError
+from ottla.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from ottla.pipelines.live_view import View
@@ -61,9 +69,7 @@ def run(
     """
     specs = [read_spec(file) for file in files]
     _require_distinct(specs)
-    from ottla.pipelines.runner.checkpoint import CheckpointError
     from ottla.pipelines.runner.running import RunOptions, run_pipelines
-    from ottla.pipelines.session import SparkEndedError, SparkMissingError
 
     options = RunOptions(
         {spec.name: bootstrap_of(spec, bootstrap) for spec in specs}, until_caught_up, master, memory, settings_of(conf)
@@ -73,8 +79,6 @@ def run(
     except (CheckpointError, SparkEndedError, SparkMissingError) as error:
         raise CommandError(str(error)) from error
     if outcome.signal is not None:
-        import signal
-
         return ExitCode.TERMINATED if outcome.signal == signal.SIGTERM else ExitCode.INTERRUPTED
     if outcome.failed:
         queries = ", ".join(name for name, _ in outcome.failed)
@@ -162,7 +166,6 @@ def inspect(
     names = [*spec.sources, *(each.name for each in spec.steps)]
     if step not in names:
         raise CommandError(f"{file} has no source or step {step!r}; it has {', '.join(names)}", ExitCode.NOT_FOUND)
-    from ottla.client.errors import ClientError
     from ottla.pipelines.runner.failure import failure_of
     from ottla.pipelines.runner.looking import look
 
@@ -194,8 +197,6 @@ def _cell(value: Any) -> Any:
 
 def bootstrap_of(spec: "PipelineSpec", given: str | None) -> str:
     """Where the brokers of a pipeline are: the command line, the file, the environment, this machine."""
-    import os
-
     return given or spec.bootstrap or os.environ.get(BOOTSTRAP_VARIABLE, "").strip() or DEFAULT_BOOTSTRAP
 
 
@@ -217,12 +218,6 @@ def spark_session(spec: "PipelineSpec", master: str | None, conf: tuple[str, ...
 
     Raises CommandError.
     """
-    import signal
-    from contextlib import contextmanager
-
-    from ottla.pipelines.runner.stop_signals import StopSignals
-    from ottla.pipelines.session import Session, SessionOptions, SparkMissingError
-
     chosen = settings_of(conf)
 
     @contextmanager
@@ -252,7 +247,6 @@ def _require_distinct(specs: "list[PipelineSpec]") -> None:
 
 def _view(*, as_json: bool) -> "View":
     from ottla.pipelines.live_view import JsonLines, PlainLines
-    from ottla.runtime.clock import SystemClock
 
     if as_json:
         return JsonLines(_say)

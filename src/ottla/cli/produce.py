@@ -17,12 +17,13 @@ from ottla.cli.failure import CommandError
 from ottla.cli.progress import Progress
 from ottla.cli.record_input import InputRecord, LineSplitter, ParseLine, parse_json, parse_text
 from ottla.cli.waiting import saying_what_is_waited_for
+from ottla.client.producing.produce import Acks
+from ottla.client.producing.producer import Producer
+from ottla.client.producing.producer_options import ProducerOptions
+from ottla.runtime.tasks import Tasks
 
 if TYPE_CHECKING:
-    from ottla.client.producing.producer import Producer
-    from ottla.client.producing.producer_options import ProducerOptions
     from ottla.model.topic_partition import TopicPartition
-    from ottla.runtime.tasks import Tasks
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
@@ -134,9 +135,6 @@ def produce(
         partition=partition,
     )
 
-    from ottla.client.producing.produce import Acks
-    from ottla.client.producing.producer_options import ProducerOptions
-
     options = ProducerOptions(
         **over_options(
             Kind.PRODUCER,
@@ -153,9 +151,6 @@ def produce(
 
 
 async def _run(bootstrap: str, topic: str, source: _Input, options: "ProducerOptions", *, quiet: bool) -> None:
-    from ottla.client.producing.producer import Producer
-    from ottla.runtime.tasks import Tasks
-
     failures: list[Exception] = []
 
     def give_up(where: "TopicPartition", count: int, error: Exception) -> None:

@@ -11,10 +11,12 @@ from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_json, print_table
 from ottla.cli.settings import parse_settings
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.quotas import Match, QuotaFilter
+from ottla.model.quota_entity import QuotaEntity, entity_text, quota_entity
 
 if TYPE_CHECKING:
     from ottla.client.io.cluster import Cluster
-    from ottla.model.quota_entity import QuotaEntity
 
 _ANY = "default"
 """How the flags end that stand for all that have no quota of their own."""
@@ -35,8 +37,6 @@ class _Whom(NamedTuple):
     @property
     def entity(self) -> "QuotaEntity":
         """The entity that this is."""
-        from ottla.model.quota_entity import quota_entity
-
         said = [(kind.replace("_", "-"), name) for kind, name in self._asdict().items() if name is not None]
         if not said:
             raise click.UsageError("give --user, --client-id, both, or --ip, each with a name or as *-default")
@@ -79,9 +79,6 @@ def list_quotas(bootstrap: str, whom: _Whom, as_json: bool) -> None:
     """
 
     async def action(cluster: "Cluster") -> "dict[QuotaEntity, dict[str, float]]":
-        from ottla.client.admin.admin import Admin
-        from ottla.client.admin.quotas import Match, QuotaFilter
-
         filters = [
             QuotaFilter(kind.replace("_", "-"), Match.EXACT if name else Match.DEFAULT, name or None)
             for kind, name in whom._asdict().items()
@@ -146,13 +143,9 @@ def delete_quotas(bootstrap: str, whom: _Whom, keys: tuple[str, ...], as_json: b
 
 
 def _alter(bootstrap: str, whom: _Whom, changes: dict[str, float | None], *, as_json: bool) -> None:
-    from ottla.model.quota_entity import entity_text
-
     entity = whom.entity
 
     async def action(cluster: "Cluster") -> None:
-        from ottla.client.admin.admin import Admin
-
         admin = Admin(cluster)
         gone = [key for key, value in changes.items() if value is None]
         if gone:

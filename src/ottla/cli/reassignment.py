@@ -8,13 +8,15 @@ import click
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_table
 from ottla.cli.replication_throttle import ReplicationThrottle
+from ottla.client.admin.reassignments import alter_reassignments, list_reassignments
+from ottla.client.errors import BrokerError, ClientError
+from ottla.model.error_code import ErrorCode
+from ottla.model.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.client.admin.reassignment_plan import Assignment
-    from ottla.client.errors import BrokerError
     from ottla.client.io.cluster import Cluster
     from ottla.client.io.cluster_metadata import TopicMetadata
-    from ottla.model.topic_partition import TopicPartition
 
 LOOK_AGAIN_MS = 500
 """Between two looks at what moves still."""
@@ -25,8 +27,6 @@ BATCH_PARTITIONS = 500
 
 def partitions_present(topics: "Collection[TopicMetadata]") -> "Assignment":
     """Where the replicas of topics are now."""
-    from ottla.model.topic_partition import TopicPartition
-
     return {TopicPartition(topic.name, each.partition): each.replicas for topic in topics for each in topic.partitions}
 
 
@@ -81,9 +81,6 @@ async def carry_out(
 
     With `say` the plan is not shown, and each other line is passed to it.
     """
-    from ottla.client.admin.reassignments import list_reassignments
-    from ottla.client.errors import ClientError
-
     if plan and say is None:
         show_plan(present, plan)
     say = say or click.echo
@@ -123,8 +120,6 @@ def _count(number: int) -> str:
 
 async def take_back(cluster: "Cluster", places: "Collection[TopicPartition]") -> "list[TopicPartition]":
     """Have partitions stay where they were; those that had not arrived before that. Raises CommandError."""
-    from ottla.model.error_code import ErrorCode
-
     refused = await _alter(cluster, dict.fromkeys(places))
     _require_none({p: e for p, e in refused.items() if e.code != ErrorCode.NO_REASSIGNMENT_IN_PROGRESS}, places)
     return sorted(set(places) - refused.keys())
@@ -134,8 +129,6 @@ async def _alter(
     cluster: "Cluster", plan: "Mapping[TopicPartition, tuple[int, ...] | None]"
 ) -> "dict[TopicPartition, BrokerError]":
     """What was refused."""
-    from ottla.client.admin.reassignments import alter_reassignments
-
     refused: dict[TopicPartition, BrokerError] = {}
     places = sorted(plan)
     for start in range(0, len(places), BATCH_PARTITIONS):
@@ -156,9 +149,6 @@ async def watch(
     cluster: "Cluster", places: "Collection[TopicPartition]", say: Callable[[str], None] = click.echo
 ) -> None:
     """Say how far it is until nothing of it moves any more; Ctrl-C leaves it going on."""
-    from ottla.client.admin.reassignments import list_reassignments
-    from ottla.client.errors import ClientError
-
     left_before = None
     while True:
         try:

@@ -15,9 +15,20 @@ import click
 
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.configs import (
+    ConfigOperation,
+    ConfigResource,
+    ConfigSource,
+    alter_config_list,
+    alter_configs,
+    describe_configs,
+)
+from ottla.client.admin.reassignments import list_reassignments
+from ottla.client.errors import ClientError, TopicNotFoundError
+from ottla.client.io.brokers import describe_cluster
 
 if TYPE_CHECKING:
-    from ottla.client.admin.configs import ConfigResource
     from ottla.client.admin.reassignment_plan import Assignment
     from ottla.client.io.cluster import Cluster
     from ottla.model.topic_partition import TopicPartition
@@ -74,9 +85,6 @@ class ReplicationThrottle:
             raise
 
     async def _set_rates(self, rate: str, *, is_left: bool) -> None:
-        from ottla.client.admin.configs import ConfigResource, alter_configs
-        from ottla.client.errors import ClientError
-
         running = await _running(self._cluster)
         for broker_id in sorted(self._sources | self._targets):
             resource = ConfigResource.broker(broker_id)
@@ -100,8 +108,6 @@ class ReplicationThrottle:
                 click.echo(f"ottla: broker {broker_id} is not throttled: {error}", err=True)
 
     async def _add_entries(self) -> None:
-        from ottla.client.admin.configs import ConfigOperation, ConfigResource, alter_config_list
-
         for topic, wanted in self._wanted.items():
             resource = ConfigResource.topic(topic)
             before = await _set_on(self._cluster, resource, REPLICAS)
@@ -114,10 +120,6 @@ class ReplicationThrottle:
 
     async def remove(self, still_moving: "Collection[TopicPartition]" = ()) -> None:
         """The plan has ended, but for some of its partitions: remove what was set for it. Raises ClientError."""
-        from ottla.client.admin.configs import ConfigResource, alter_configs
-        from ottla.client.admin.reassignments import list_reassignments
-        from ottla.client.errors import ClientError
-
         moving = (set(await list_reassignments(self._cluster)) - self._places) | set(still_moving)
         for topic, name, items in self._entries:
             await _subtract(self._cluster, topic, {name: _not_of(items, topic, moving)})
@@ -143,9 +145,6 @@ async def remove_throttle(cluster: "Cluster", ended: "Iterable[TopicPartition]")
 
     The rates of the brokers go with the last one: when nothing moves and no topic names throttled replicas.
     """
-    from ottla.client.admin.configs import ConfigResource, alter_configs
-    from ottla.client.admin.reassignments import list_reassignments
-
     indexes: dict[str, set[int]] = {}
     for place in ended:
         indexes.setdefault(place.topic, set()).add(place.partition)
@@ -165,9 +164,6 @@ async def remove_throttle(cluster: "Cluster", ended: "Iterable[TopicPartition]")
 
 async def throttled_topics(cluster: "Cluster", *, without: "Iterable[TopicPartition]" = ()) -> list[str]:
     """The topics that name throttled replicas, other than those of some partitions. Raises BrokerError."""
-    from ottla.client.admin.admin import Admin
-    from ottla.client.admin.configs import ConfigResource
-
     ended = set(without)
     found = []
     for topic in sorted(each.name for each in await Admin(cluster).list_topics()):
@@ -179,9 +175,6 @@ async def throttled_topics(cluster: "Cluster", *, without: "Iterable[TopicPartit
 
 
 async def _is_throttled_move_under_way(cluster: "Cluster") -> bool:
-    from ottla.client.admin.configs import ConfigResource
-    from ottla.client.admin.reassignments import list_reassignments
-
     indexes: dict[str, set[int]] = {}
     for place in await list_reassignments(cluster):
         indexes.setdefault(place.topic, set()).add(place.partition)
@@ -193,16 +186,11 @@ async def _is_throttled_move_under_way(cluster: "Cluster") -> bool:
 
 
 async def _running(cluster: "Cluster") -> set[int]:
-    from ottla.client.io.brokers import describe_cluster
-
     return {each.broker_id for each in (await describe_cluster(cluster)).brokers if not each.is_fenced}
 
 
 async def _set_on(cluster: "Cluster", resource: "ConfigResource", names: Sequence[str]) -> dict[str, str]:
     """What is set on a topic or broker itself; nothing for a topic that was deleted."""
-    from ottla.client.admin.configs import ConfigSource, describe_configs
-    from ottla.client.errors import TopicNotFoundError
-
     try:
         entries = await describe_configs(cluster, resource, names)
     except TopicNotFoundError:
@@ -213,9 +201,6 @@ async def _set_on(cluster: "Cluster", resource: "ConfigResource", names: Sequenc
 
 async def _subtract(cluster: "Cluster", topic: str, lists: Mapping[str, Collection[str]]) -> bool:
     """Take items out of the lists of a topic; whether any was there. A list of nothing else is not set any more."""
-    from ottla.client.admin.configs import ConfigOperation, ConfigResource, alter_config_list, alter_configs
-    from ottla.client.errors import TopicNotFoundError
-
     resource = ConfigResource.topic(topic)
     before = await _set_on(cluster, resource, REPLICAS)
     was_there = False

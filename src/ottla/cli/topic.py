@@ -14,12 +14,17 @@ from ottla.cli.settings import parse_settings
 from ottla.cli.topic_names import pattern_of, regex_option, topic_names
 from ottla.cli.topic_offsets import delete_records, offsets
 from ottla.cli.topic_reassign import reassign
+from ottla.client.admin.admin import BROKER_DEFAULT, Admin, NewTopic
+from ottla.client.admin.configs import ConfigEntry, ConfigResource, ConfigSource
+from ottla.client.consuming.offsets import OffsetAt
+from ottla.client.errors import BrokerError, TopicNotFoundError
+from ottla.model.error_code import ErrorCode
+from ottla.model.topic_partition import TopicPartition
 
 _PARTITIONS_MAX = (1 << 31) - 1
 """The protocol's number has 32 bits; what is too many for a cluster, the broker says."""
 
 if TYPE_CHECKING:
-    from ottla.client.admin.configs import ConfigEntry
     from ottla.client.io.cluster import Cluster
     from ottla.client.io.cluster_metadata import PartitionMetadata, TopicMetadata
 
@@ -62,11 +67,6 @@ def create(
     settings = parse_settings(configs)
 
     async def action(cluster: "Cluster") -> None:
-        from ottla.client.admin.admin import BROKER_DEFAULT, Admin, NewTopic
-        from ottla.client.admin.configs import ConfigResource
-        from ottla.client.errors import BrokerError
-        from ottla.model.error_code import ErrorCode
-
         admin = Admin(cluster)
         for name in names:
             wanted = NewTopic(name, partitions or BROKER_DEFAULT, replication_factor or BROKER_DEFAULT, settings)
@@ -111,8 +111,6 @@ def list_topics(bootstrap: str, patterns: tuple[str, ...], internal: bool, quiet
     """
 
     async def action(cluster: "Cluster") -> "list[TopicMetadata]":
-        from ottla.client.admin.admin import Admin
-
         return await Admin(cluster).list_topics()
 
     expressions = [pattern_of(text) for text in patterns]
@@ -192,9 +190,6 @@ def alter(
         raise click.UsageError("nothing to change: give --partitions, --config or --delete-config")
 
     async def action(cluster: "Cluster") -> None:
-        from ottla.client.admin.admin import Admin
-        from ottla.client.admin.configs import ConfigResource
-
         admin = Admin(cluster)
         for name in await topic_names(cluster, names, is_regex=is_regex):
             row: dict[str, Any] = {"topic": name, "configs": [], "partition_count": None}
@@ -233,9 +228,6 @@ def delete(bootstrap: str, names: tuple[str, ...], is_regex: bool, if_exists: bo
     """
 
     async def action(cluster: "Cluster") -> None:
-        from ottla.client.admin.admin import Admin
-        from ottla.client.errors import TopicNotFoundError
-
         for name in await topic_names(cluster, names, is_regex=is_regex):
             try:
                 await Admin(cluster).delete_topic(name)
@@ -256,11 +248,6 @@ topic.add_command(reassign)
 
 
 async def _describe(cluster: "Cluster", name: str, all_configs: bool) -> dict[str, Any]:
-    from ottla.client.admin.admin import Admin
-    from ottla.client.admin.configs import ConfigResource, ConfigSource
-    from ottla.client.consuming.offsets import OffsetAt
-    from ottla.model.topic_partition import TopicPartition
-
     admin = Admin(cluster)
     [found] = await admin.describe_topics([name])
     led = [TopicPartition(name, each.partition) for each in found.partitions if each.leader >= 0]

@@ -8,6 +8,7 @@ import click
 
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
+from ottla.client.admin.admin import Admin
 
 if TYPE_CHECKING:
     from ottla.client.io.cluster import Cluster
@@ -24,8 +25,6 @@ async def topic_names(cluster: "Cluster", wanted: Sequence[str], *, is_regex: bo
     """
     if not is_regex:
         return list(dict.fromkeys(wanted))
-    from ottla.client.admin.admin import Admin
-
     topics = [each.name for each in await Admin(cluster).list_topics() if not each.is_internal]
     found: dict[str, None] = {}
     for text in wanted:

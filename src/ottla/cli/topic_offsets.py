@@ -9,6 +9,12 @@ from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_json, print_table
 from ottla.cli.partition_selection import Selection, parse_selection, partitions_of
+from ottla.cli.start_position import parse_timestamp
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.delete_records import TO_THE_END
+from ottla.client.consuming.offsets import OffsetAt
+from ottla.model.error_code import ErrorCode
+from ottla.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,8 +53,6 @@ def offsets(bootstrap: str, places: tuple[str, ...], at: str, as_json: bool) -> 
     when = _when(at)
 
     async def action(cluster: "Cluster") -> list[dict[str, Any]]:
-        from ottla.client.admin.admin import Admin
-
         partitions = await partitions_of(cluster, selections)
         found = await Admin(cluster).list_offsets(dict.fromkeys(partitions, when))
         return [
@@ -70,10 +74,6 @@ def offsets(bootstrap: str, places: tuple[str, ...], at: str, as_json: bool) -> 
 
 
 def _when(text: str) -> int:
-    from ottla.cli.start_position import parse_timestamp
-    from ottla.client.consuming.offsets import OffsetAt
-    from ottla.runtime.clock import SystemClock
-
     # The numbers are those that Kafka's kafka-get-offsets takes.
     words = {
         "latest": OffsetAt.LATEST,
@@ -105,9 +105,6 @@ def delete_records(bootstrap: str, cuts: tuple[str, ...], as_json: bool) -> None
     wanted = [_parse_cut(text) for text in cuts]
 
     async def action(cluster: "Cluster") -> "Mapping[TopicPartition, int | BrokerError]":
-        from ottla.client.admin.admin import Admin
-        from ottla.client.admin.delete_records import TO_THE_END
-
         before: dict[TopicPartition, int] = {}
         for topic, offsets_by_number in wanted:
             numbers = None if offsets_by_number is None else tuple(offsets_by_number)
@@ -158,8 +155,6 @@ def _parse_cut(text: str) -> tuple[str, dict[int, int] | None]:
 
 
 def _explained(error: "BrokerError") -> "BrokerError | CommandError":
-    from ottla.model.error_code import ErrorCode
-
     reasons = {
         ErrorCode.OFFSET_OUT_OF_RANGE: "the offset is after its end; `ottla topic offsets` shows where that is",
         ErrorCode.POLICY_VIOLATION: "its cleanup.policy has no delete in it; "

@@ -20,9 +20,13 @@ from ottla.cli.reassignment import (
 )
 from ottla.cli.replication_throttle import remove_throttle, throttled_topics
 from ottla.cli.topic_names import regex_option, topic_names
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.reassignment_plan import Assignment, parse_plan, plan_reassignment, plan_text
+from ottla.client.admin.reassignments import list_reassignments
+from ottla.client.errors import InvalidOptionError, TopicNotFoundError
+from ottla.client.io.brokers import describe_cluster
 
 if TYPE_CHECKING:
-    from ottla.client.admin.reassignment_plan import Assignment
     from ottla.client.io.cluster import Cluster
 
 
@@ -112,8 +116,6 @@ def reassign(
             present = await _present(cluster, names, is_regex=is_regex)
             plan = await _plan(cluster, present, brokers, replication_factor)
         if as_json and not execute:
-            from ottla.client.admin.reassignment_plan import plan_text
-
             click.echo(plan_text(plan))
             return
         say = partial(show_progress, as_json=True) if as_json else None
@@ -125,9 +127,6 @@ def reassign(
 
 
 def _read(path: Path) -> "Assignment":
-    from ottla.client.admin.reassignment_plan import parse_plan
-    from ottla.client.errors import InvalidOptionError
-
     try:
         return parse_plan(path.read_bytes())
     except InvalidOptionError as error:
@@ -135,15 +134,11 @@ def _read(path: Path) -> "Assignment":
 
 
 async def _present(cluster: "Cluster", names: "tuple[str, ...] | list[str]", *, is_regex: bool) -> "Assignment":
-    from ottla.client.admin.admin import Admin
-
     wanted = await topic_names(cluster, names, is_regex=is_regex)
     return partitions_present(await Admin(cluster).describe_topics(wanted))
 
 
 def _require_known(planned: "Assignment", present: "Assignment") -> None:
-    from ottla.client.errors import TopicNotFoundError
-
     for place in planned:
         if place not in present:
             raise TopicNotFoundError(place.topic, place.partition)
@@ -152,9 +147,6 @@ def _require_known(planned: "Assignment", present: "Assignment") -> None:
 async def _plan(
     cluster: "Cluster", present: "Assignment", wanted: tuple[int, ...] | None, replication_factor: int | None
 ) -> "Assignment":
-    from ottla.client.admin.reassignment_plan import plan_reassignment
-    from ottla.client.io.brokers import describe_cluster
-
     known = {each.broker_id: each for each in (await describe_cluster(cluster)).brokers}
     if wanted is None:
         wanted = tuple(broker_id for broker_id, each in known.items() if not each.is_fenced)
@@ -167,8 +159,6 @@ async def _plan(
 
 async def _verify(cluster: "Cluster", places: "Assignment | None", *, cancel: bool, as_json: bool) -> None:
     """Show what moves, or cancel it; what has ended loses its throttle."""
-    from ottla.client.admin.reassignments import list_reassignments
-
     moving = await list_reassignments(cluster, places)
     cancelled = await take_back(cluster, moving) if cancel and moving else []
     ended = places if not moving else moving if cancel else None

@@ -9,9 +9,18 @@ from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_json, print_table
 from ottla.cli.partition_selection import parse_selection, partitions_of
+from ottla.cli.time_text import time_text
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.transaction_admin import (
+    OpenTransaction,
+    TransactionAdmin,
+    TransactionDescription,
+    TransactionListing,
+)
+from ottla.model.topic_partition import TopicPartition
+from ottla.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
-    from ottla.client.admin.transaction_admin import OpenTransaction, TransactionDescription, TransactionListing
     from ottla.client.io.cluster import Cluster
 
 _STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
@@ -50,8 +59,6 @@ def list_transactions(
     """
 
     async def action(cluster: "Cluster") -> "list[TransactionListing]":
-        from ottla.client.admin.transaction_admin import TransactionAdmin
-
         return await TransactionAdmin(cluster).list_transactions(
             states=states, producer_ids=producer_ids, duration_ms=-1 if duration_ms is None else duration_ms
         )
@@ -87,8 +94,6 @@ def describe(bootstrap: str, transactional_ids: tuple[str, ...], as_json: bool) 
     """
 
     async def action(cluster: "Cluster") -> "list[TransactionDescription]":
-        from ottla.client.admin.transaction_admin import TransactionAdmin
-
         return [await TransactionAdmin(cluster).describe(each) for each in dict.fromkeys(transactional_ids)]
 
     found = with_cluster(bootstrap, action)
@@ -139,11 +144,6 @@ def find_hanging(bootstrap: str, places: tuple[str, ...], minutes: int, as_json:
     selections = [parse_selection(text) for text in places]
 
     async def action(cluster: "Cluster") -> "list[OpenTransaction]":
-        from ottla.client.admin.admin import Admin
-        from ottla.client.admin.transaction_admin import TransactionAdmin
-        from ottla.model.topic_partition import TopicPartition
-        from ottla.runtime.clock import SystemClock
-
         if selections:
             partitions = await partitions_of(cluster, selections)
         else:
@@ -199,8 +199,6 @@ def abort(bootstrap: str, what: str, producer_id: int | None, start_offset: int 
 
 def _abort_by_id(bootstrap: str, transactional_id: str, *, as_json: bool) -> None:
     async def action(cluster: "Cluster") -> None:
-        from ottla.client.admin.transaction_admin import TransactionAdmin
-
         await TransactionAdmin(cluster).fence(transactional_id)
 
     with_cluster(bootstrap, action)
@@ -218,8 +216,6 @@ def _abort_in_partition(
         raise click.BadParameter(f"{place!r} is not one partition, such as orders:3")
 
     async def action(cluster: "Cluster") -> "OpenTransaction":
-        from ottla.client.admin.transaction_admin import TransactionAdmin
-
         admin = TransactionAdmin(cluster)
         partitions = await partitions_of(cluster, [selection])
         for each in await admin.open_in(partitions):
@@ -265,8 +261,6 @@ def _open_document(each: "OpenTransaction") -> dict[str, Any]:
 
 
 def _time(timestamp_ms: int | None) -> str | None:
-    from datetime import UTC, datetime
-
     if timestamp_ms is None or timestamp_ms < 0:
         return None
-    return datetime.fromtimestamp(timestamp_ms / 1_000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return time_text(timestamp_ms)

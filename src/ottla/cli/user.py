@@ -9,6 +9,7 @@ from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_json, print_table
+from ottla.client.admin.scram_users import delete_scram_credentials, describe_scram_users, set_scram_credential
 from ottla.model.sasl import SCRAM_SHA_256, SCRAM_SHA_512
 
 if TYPE_CHECKING:
@@ -55,8 +56,6 @@ def list_users(bootstrap: str, as_json: bool) -> None:
     """
 
     async def action(cluster: "Cluster") -> dict[str, dict[str, int]]:
-        from ottla.client.admin.scram_users import describe_scram_users
-
         return await describe_scram_users(cluster)
 
     found = sorted(with_cluster(bootstrap, action).items())
@@ -129,8 +128,6 @@ def remove_user(bootstrap: str, name: str, as_json: bool) -> None:
     """
 
     async def action(cluster: "Cluster") -> None:
-        from ottla.client.admin.scram_users import delete_scram_credentials, describe_scram_users
-
         present = (await describe_scram_users(cluster)).get(name)
         if present is None:
             raise CommandError(f"there is no user {name!r}; `ottla user list` shows all", ExitCode.NOT_FOUND)
@@ -153,8 +150,6 @@ def _set(
     password = _password_of(name, password_file)
 
     async def action(cluster: "Cluster") -> None:
-        from ottla.client.admin.scram_users import describe_scram_users, set_scram_credential
-
         exists = name in await describe_scram_users(cluster)
         if exists and is_new:
             raise CommandError(f"there is a user {name!r} already; `ottla user set {name}` gives it another password")

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
+from ottla.client.errors import BrokerError
 from ottla.model.printable import printable
+from ottla.runtime.tasks import Tasks
 
 if TYPE_CHECKING:
     from ottla.client.io.client_io import ClientIo
@@ -28,8 +30,6 @@ async def saying_what_is_waited_for(troubles: "Troubles", io: "ClientIo", limit_
     With a limit the block is cancelled when a trouble has lasted that long, wherever it waits, and ends with
     CommandError.
     """
-    from ottla.runtime.tasks import Tasks
-
     inside = asyncio.current_task()
     assert inside is not None
     tasks = Tasks("waiting")
@@ -73,8 +73,6 @@ class _Watch:
                 self._give_up(lasted_ms, trouble)
 
     def _give_up(self, lasted_ms: int, trouble: "Trouble") -> None:
-        from ottla.client.errors import BrokerError
-
         # A wait that has not ended yet has no error: nobody has answered.
         code = ExitCode.FAILED if isinstance(trouble.error, BrokerError) else ExitCode.UNREACHABLE
         self.gave_up = CommandError(f"gave up after {lasted_ms // 1000} s: {trouble.what}", code)

@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
+from ottla.cli import cluster_change
 from ottla.cli.cluster_change import _until_deleted
 from ottla.client.address import Address
-from ottla.client.admin import log_directories
 from ottla.client.admin.log_directories import LogDirectory, ReplicaLog
 from ottla.client.errors import BrokerUnreachableError
-from ottla.client.io import brokers
 from ottla.client.io.brokers import ClusterDescription, RegisteredBroker
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
@@ -40,8 +39,8 @@ def answers(monkeypatch: pytest.MonkeyPatch, *given: int | Exception, is_fenced:
         known = (RegisteredBroker(3, Address("b", 9092), None, is_fenced),)
         return ClusterDescription("c", 1, known)
 
-    monkeypatch.setattr(log_directories, "describe_log_directories", describe_logs)
-    monkeypatch.setattr(brokers, "describe_cluster", describe)
+    monkeypatch.setattr(cluster_change, "describe_log_directories", describe_logs)
+    monkeypatch.setattr(cluster_change, "describe_cluster", describe)
 
 
 async def test_it_waits_until_the_last_log_is_deleted(

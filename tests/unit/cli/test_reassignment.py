@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from ottla.cli import reassignment
 from ottla.cli.failure import CommandError
 from ottla.cli.reassignment import take_back
-from ottla.client.admin import reassignments
 from ottla.client.errors import BrokerError
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
@@ -19,7 +19,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, refused: dict[TopicPartition, Error
         assert set(wanted.values()) == {None}
         return {each: BrokerError(refused[each], f"no: {each}") if each in refused else None for each in wanted}
 
-    monkeypatch.setattr(reassignments, "alter_reassignments", alter)
+    monkeypatch.setattr(reassignment, "alter_reassignments", alter)
 
 
 async def test_what_has_arrived_before_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

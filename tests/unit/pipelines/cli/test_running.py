@@ -4,10 +4,10 @@ import signal
 
 import pytest
 
+from ottla.cli import pipeline_run
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.main import run
 from ottla.cli.pipeline_run import bootstrap_of, settings_of
-from ottla.pipelines import session
 from ottla.pipelines.spec.model import PipelineSpec
 
 FILE = """
@@ -122,6 +122,6 @@ def test_a_signal_to_a_command_that_runs_no_query_leaves_nothing_behind(monkeypa
         def __exit__(self, *_):
             """Nothing."""
 
-    monkeypatch.setattr(session, "Session", Interrupted)
+    monkeypatch.setattr(pipeline_run, "Session", Interrupted)
     assert failed(capsys, "inspect", file, "events") == (code, "ended by SIGTERM" if code == 143 else "")
     assert not scratch[0].exists()
