@@ -19,10 +19,11 @@ from chaos.cluster_run import run_cluster
 from chaos.crash_run import run_kills, run_power_cuts
 from chaos.disk_trouble import aborted_journal, failing_disk, full_disk, read_only_disk, remounted_disk
 from chaos.loop_image import LoopImageError
+from chaos.planted import planted_in
 from chaos.preloaded import CompilerError
 from chaos.read_errors import unreadable_disk
 from chaos.report import Report
-from chaos.share_group import ShareRound, run_shares
+from chaos.share_group import ShareReport, ShareRound, run_shares
 from chaos.stage import TroubleOutcome
 
 PARTS = ("kill", "power-cut", "disk", "bit-flip", "cluster")
@@ -34,12 +35,25 @@ ON_REQUEST = ("share",)
 @click.argument("parts", nargs=-1, type=click.Choice((*PARTS, *ON_REQUEST)))
 @click.option("--kills", default=200, show_default=True, help="How often a broker is killed.")
 @click.option("--power-cuts", default=30, show_default=True, help="How often its file system is shut down.")
-@click.option("--rounds", default=16, show_default=True, help="How often something is done to a cluster.")
+@click.option(
+    "--rounds",
+    default=16,
+    show_default=True,
+    help="How often something is done to a cluster; of share to one broker, and to three.",
+)
 @click.option("--fault", default="", help="Do to a cluster only what has this in its name, such as `network`.")
+@click.option("--plant", default="", help="Run share with a fault of this name in the brokers, which is to be found.")
 @click.option("--seed", default=1, show_default=True, help="What chance depends on.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the result there as JSON.")
 def main(
-    parts: tuple[str, ...], kills: int, power_cuts: int, rounds: int, fault: str, seed: int, json_path: Path | None
+    parts: tuple[str, ...],
+    kills: int,
+    power_cuts: int,
+    rounds: int,
+    fault: str,
+    plant: str,
+    seed: int,
+    json_path: Path | None,
 ) -> None:
     """Run PARTS: kill, power-cut, disk, bit-flip, cluster by default, and share. Ends with 1 when something is wrong.
 
@@ -51,11 +65,13 @@ def main(
       python -m chaos cluster --rounds 100
       python -m chaos cluster --rounds 10 --fault network
       python -m chaos share --rounds 100
+      python -m chaos share --rounds 4 --plant share-not-written
     """
     # The clients say each second that nobody is there: that is what is being done to them.
     logging.disable(logging.CRITICAL)
     console, report = Console(), Report()
     root = Path(mkdtemp(prefix="ottla-chaos-"))
+    brokers = planted_in(root, plant) if plant else {}
     console.print(f"data and the broker's logs: {root}")
     with _progress(console) as progress:
         wanted = parts or PARTS
@@ -72,7 +88,7 @@ def main(
             if cluster.left_out:
                 report.left_out["hosts, their disks and their network"] = cluster.left_out
         if "share" in wanted:
-            report.shares.append(run_shares(root, rounds, seed, _share_bar(progress, rounds)))
+            _add_share(report, run_shares(root, rounds, seed, _share_bar(progress, 2 * rounds), brokers))
         scenarios = _scenarios(root, wanted)
         if scenarios:
             task = progress.add_task("disks", total=len(scenarios))
@@ -91,6 +107,12 @@ def main(
     if report.problems:
         sys.exit(1)
     shutil.rmtree(root)
+
+
+def _add_share(report: Report, done: ShareReport) -> None:
+    report.shares.append(done)
+    if done.left_out:
+        report.left_out["leaders that are cut off"] = done.left_out
 
 
 def _scenarios(root: Path, wanted: tuple[str, ...]) -> list[tuple[str, Callable[[], TroubleOutcome]]]:

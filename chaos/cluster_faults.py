@@ -20,32 +20,32 @@ Fault = Callable[[Cluster, Random], None]
 
 def kill_leader(cluster: Cluster, rng: Random) -> None:
     """Who leads a partition of the load."""
-    _kill([cluster.leader(rng.choice(("load-confluent", "load-aiokafka")), rng.randrange(2))], rng)
+    kill_brokers([cluster.leader(rng.choice(("load-confluent", "load-aiokafka")), rng.randrange(2))], rng)
 
 
 def kill_controller(cluster: Cluster, rng: Random) -> None:
     """Who decides."""
-    _kill([cluster.controller], rng)
+    kill_brokers([cluster.controller], rng)
 
 
 def kill_coordinator(cluster: Cluster, rng: Random) -> None:
     """Who coordinates a part of the groups, or of the transactions."""
-    _kill([cluster.leader(rng.choice(COORDINATED), rng.randrange(2))], rng)
+    kill_brokers([cluster.leader(rng.choice(COORDINATED), rng.randrange(2))], rng)
 
 
 def kill_any(cluster: Cluster, rng: Random) -> None:
     """Whoever it is."""
-    _kill([rng.choice(list(cluster.brokers.values()))], rng)
+    kill_brokers([rng.choice(list(cluster.brokers.values()))], rng)
 
 
 def kill_two(cluster: Cluster, rng: Random) -> None:
     """More than min.insync.replicas allows for: nothing is acknowledged until one is back."""
-    _kill(rng.sample(list(cluster.brokers.values()), 2), rng)
+    kill_brokers(rng.sample(list(cluster.brokers.values()), 2), rng)
 
 
 def kill_all(cluster: Cluster, rng: Random) -> None:
     """All at once."""
-    _kill(list(cluster.brokers.values()), rng)
+    kill_brokers(list(cluster.brokers.values()), rng)
 
 
 def stop(cluster: Cluster, rng: Random) -> None:
@@ -93,7 +93,8 @@ def _all_in_sync(cluster: Cluster) -> bool:
     return all(each.leader >= 0 and set(each.isr) >= set(each.replicas) for each in partitions)
 
 
-def _kill(brokers: Sequence[BrokerProcess], rng: Random) -> None:
+def kill_brokers(brokers: Sequence[BrokerProcess], rng: Random) -> None:
+    """All at once; they come back after a while."""
     for broker in brokers:
         broker.kill()
     time.sleep(rng.uniform(0, AWAY_S))

@@ -1,65 +1,53 @@
-"""A share group of a cluster whose leaders of records and of state are killed and paused, alone and together (KIP-932).
+"""A share group whose leaders of records and of state are killed, paused, stopped and cut off (KIP-932).
 
 round    members work . . . fault --> all replicas in sync --> what was sent by then is done
 end      everything is done --> what members saw is checked against what the log holds
 
 What is acknowledged to a producer is delivered; what a member was told is done is delivered to nobody after that; a
-delivery count is never above the limit of the group. After a kill the count of the last deliveries may be too low.
+delivery count is never above the limit of the group, and not lower than one that was stored with a release. Half of the
+chapters have one broker, half have three.
 """
 
 import asyncio
+import shutil
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from chaos.cluster_faults import AWAY_S, PAUSE_S
+from chaos import broker_network
+from chaos.cluster_run import plan_faults
+from chaos.leader_faults import DEEDS, DEEDS_ALONE, LEADERS, leaders
+from chaos.network_cluster import NetworkCluster
 from chaos.read_back import read_partition
-from ottla.client import (
-    AcknowledgementMode,
-    AcknowledgeType,
-    Admin,
-    ClientOptions,
-    ConfigResource,
-    NewTopic,
-    Producer,
-    ShareConsumer,
-    ShareConsumerOptions,
-)
-from ottla.client.errors import ClientError
+from chaos.share_work import DELIVERIES_MAX, JOBS, LOCK_MS, PARTITIONS, GroupAtWork
+from ottla.client import Admin, ClientOptions, ConfigResource, NewTopic
 from ottla.client.io.asyncio_io import AsyncioIo
 from ottla.client.io.cluster import Cluster as ClientsCluster
-from ottla.coordination.key_partition import partition_of_key
 from ottla.model.topic_name import SHARE_GROUP_STATE_TOPIC
-from ottla.queues.share_state import ShareKey
-from ottla.simulation.share_history import ShareHistory
-from ottla.simulation.share_witness import ShareWitness
-from tests.broker_process import BrokerProcess
 from tests.cluster import Cluster
 from workload.worker import PATIENCE_S, Worker
 
-JOBS = "jobs"
-PARTITIONS = 2
-MEMBERS = 3
 STATE_PARTITIONS = 3
-DELIVERIES_MAX = 10
-REQUEST_TIMEOUT_S = 5.0
-POLL_S = 0.2
-SEND_EVERY_S = 0.02
+REPLICAS = 3
+LOOK_S = 0.2
 ROUNDS_PER_CHAPTER = 25
+CUT = "cut"
 BROKER_SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "share.coordinator.state.topic.num.partitions": str(STATE_PARTITIONS),
+    "group.share.min.record.lock.duration.ms": "1000",
+}
+REPLICATED = {
     "share.coordinator.state.topic.min.isr": "2",
     "min.insync.replicas": "2",
-    "group.share.min.record.lock.duration.ms": "1000",
+    "replica.lag.time.max.ms": "6000",
 }
 GROUP_SETTINGS = {
     "share.auto.offset.reset": "earliest",
     "share.delivery.count.limit": str(DELIVERIES_MAX),
-    "share.record.lock.duration.ms": "15000",
+    "share.record.lock.duration.ms": str(LOCK_MS),
 }
 
 
@@ -80,6 +68,9 @@ class ShareReport:
     rounds: list[ShareRound] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
+    left_out: str = ""
+    """Why nothing was cut off."""
+    what: str = "a share group"
 
     def as_json(self) -> dict[str, object]:
         """As plain values."""
@@ -94,214 +85,150 @@ class ShareReport:
             "violations": self.violations,
         }
 
-
-class GroupAtWork(Worker):
-    """A producer and the members of the group, on an event loop of their own."""
-
-    def __init__(self, bootstrap: str, seed: int) -> None:
-        super().__init__("share group")
-        self.history = ShareHistory(DELIVERIES_MAX)
-        self.acknowledged: set[str] = set()
-        self._options = ClientOptions.of(
-            bootstrap,
-            request_timeout_ms=int(REQUEST_TIMEOUT_S * 1000),
-            api_timeout_ms=PATIENCE_S * 1000,
-        )
-        self._rng = Random(seed)
-        self.is_sending = True
-
-    @property
-    def done(self) -> set[str]:
-        """The values of records of which some member was told that they are done."""
-        places = {each.place for each in list(self.history.settlements) if each.is_done}
-        return {each.value for each in list(self.history.deliveries) if each.place in places}
-
-    def run(self) -> None:
-        """Until it is stopped."""
-        asyncio.run(self._work())
-
-    async def _work(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._send())
-            for number in range(MEMBERS):
-                group.create_task(self._live(f"member-{number}"))
-
-    async def _send(self) -> None:
-        number = 0
-        async with Producer(self._options) as producer:
-            while not self.is_stopping and self.is_sending:
-                value = str(number)
-                number += 1
-                delivery = await producer.send(JOBS, value.encode(), partition=number % PARTITIONS)
-                delivery.add_done_callback(
-                    lambda told, value=value: self.acknowledged.add(value) if told.error is None else None  # type: ignore[misc]
-                )
-                await asyncio.sleep(SEND_EVERY_S)
-
-    async def _live(self, name: str) -> None:
-        """One member after the other: some leave after a while, and those that fail are made anew."""
-        life = 0
-        while not self.is_stopping:
-            life += 1
-            witness = ShareWitness(f"{name}.{life}", self.history, time.monotonic)
-            options = ShareConsumerOptions(JOBS, acknowledgement_mode=AcknowledgementMode.EXPLICIT, max_poll_records=20)
-            consumer = ShareConsumer(self._options, options, on_acknowledged=witness.answered)
-            try:
-                await consumer.start()
-                consumer.subscribe([JOBS])
-                for _ in range(self._rng.randrange(200, 2_000)):
-                    if self.is_stopping:
-                        break
-                    await self._turn(consumer, witness)
-            except ClientError:
-                await asyncio.sleep(POLL_S)
-            finally:
-                with suppress(ClientError):
-                    await consumer.close()
-                witness.goes()
-
-    async def _turn(self, consumer: ShareConsumer, witness: ShareWitness) -> None:
-        asked_s = time.monotonic() - REQUEST_TIMEOUT_S - 1.0
-        records = await consumer.poll(timeout_ms=int(POLL_S * 1000))
-        for record in records:
-            witness.came(record, asked_s)
-        for record in records:
-            draw = self._rng.random()
-            gives_back = draw > 0.95 and record.delivery_count < DELIVERIES_MAX // 2
-            kind = AcknowledgeType.RELEASE if gives_back else AcknowledgeType.ACCEPT
-            witness.says(record, kind)
-            consumer.acknowledge(record, kind)
-        if records:
-            await consumer.commit()
+    def add(self, counts: Mapping[str, int]) -> None:
+        """What was counted in a chapter."""
+        self.counts = {name: self.counts.get(name, 0) + count for name, count in counts.items()}
 
 
-def _leaders(cluster: Cluster, rng: Random, of: str) -> list[BrokerProcess]:
-    partition = rng.randrange(PARTITIONS)
-    topic_id = cluster.metadata_of(JOBS).topics[JOBS].topic_id
-    of_state = partition_of_key(ShareKey(JOBS, topic_id, partition).text, STATE_PARTITIONS)
-    found = []
-    if of in ("records", "both"):
-        found.append(cluster.leader(JOBS, partition))
-    if of in ("state", "both"):
-        found.append(cluster.leader(SHARE_GROUP_STATE_TOPIC, of_state))
-    return list({id(each): each for each in found}.values())
+FAULTS = tuple(f"{deed} of the leader of {of}" for deed in DEEDS for of in LEADERS)
+FAULTS_ALONE = tuple(f"{deed} of the only broker" for deed in DEEDS_ALONE)
 
 
-def _kill(cluster: Cluster, rng: Random, of: str) -> None:
-    brokers = _leaders(cluster, rng, of)
-    for broker in brokers:
-        broker.kill()
-    time.sleep(rng.uniform(0, AWAY_S))
-    for broker in brokers:
-        broker.spawn()
-    for broker in brokers:
-        broker.wait_until_ready()
-
-
-def _pause(cluster: Cluster, rng: Random, of: str) -> None:
-    brokers = _leaders(cluster, rng, of)
-    for broker in brokers:
-        broker.pause()
-    try:
-        time.sleep(rng.uniform(1.0, PAUSE_S))
-    finally:
-        for broker in brokers:
-            broker.resume()
-
-
-FAULTS: dict[str, Callable[[Cluster, Random], None]] = {
-    f"{what} of the leader of {of}": lambda cluster, rng, do=do, of=of: do(cluster, rng, of)  # type: ignore[misc]
-    for what, do in (("kill -9", _kill), ("pause", _pause))
-    for of in ("records", "state", "both")
-}
-
-
-def run_shares(root: Path, rounds: int, seed: int, on_round: Callable[[int, ShareRound], None]) -> ShareReport:
-    """So many faults, in chapters with a cluster each."""
+def run_shares(
+    root: Path,
+    rounds: int,
+    seed: int,
+    on_round: Callable[[int, ShareRound], None],
+    environment: Mapping[str, str] | None = None,
+) -> ShareReport:
+    """So many faults of one broker, and as many of three, in chapters with a cluster each. The environment is that of
+    brokers.
+    """
     rng, report = Random(seed), ShareReport(seed)
-    names = [list(FAULTS)[number % len(FAULTS)] for number in range(rounds)]
-    rng.shuffle(names)
-    for first in range(0, rounds, ROUNDS_PER_CHAPTER):
-        directory = root / f"shares-{first}"
-        directory.mkdir()
-        _chapter(directory, names[first : first + ROUNDS_PER_CHAPTER], rng, report, on_round)
+    report.left_out = broker_network.why_not() or ""
+    some = [name for name in FAULTS if not report.left_out or not name.startswith(CUT)]
+    for count, names in ((1, FAULTS_ALONE), (REPLICAS, some)):
+        plan = plan_faults(rounds, names, rng)
+        for first in range(0, rounds, ROUNDS_PER_CHAPTER):
+            directory = root / f"shares-of-{count}-{first}"
+            directory.mkdir()
+            cluster = new_cluster(directory, count, {**BROKER_SETTINGS, **(REPLICATED if count > 1 else {})}, report)
+            for broker in cluster.brokers.values():
+                broker.environment = dict(environment or {})
+            found = run_chapter(cluster, plan[first : first + ROUNDS_PER_CHAPTER], rng, report, on_round)
+            report.violations += [f"{directory.name}: {each}" for each in found]
+            if not found:
+                shutil.rmtree(directory)
     return report
 
 
-def _chapter(
-    directory: Path, names: list[str], rng: Random, report: ShareReport, on_round: Callable[[int, ShareRound], None]
-) -> None:
-    with Cluster(directory, settings=BROKER_SETTINGS) as cluster:
+def new_cluster(directory: Path, count: int, settings: dict[str, str], report: ShareReport) -> Cluster:
+    """One whose brokers can be cut off, if there is more than one and this machine can."""
+    if count == 1 or report.left_out:
+        return Cluster(directory, count, settings)
+    return NetworkCluster(directory, count, settings)
+
+
+def do(cluster: Cluster, fault: str, rng: Random, group: str, topic: str, partition: int) -> None:
+    """One fault, to its end."""
+    if fault in FAULTS_ALONE:
+        DEEDS_ALONE[fault.removesuffix(" of the only broker")](cluster, list(cluster.brokers.values()), rng)
+        return
+    deed, _, of = fault.partition(" of the leader of ")
+    DEEDS[deed](cluster, leaders(cluster, group, topic, partition, STATE_PARTITIONS, of), rng)
+
+
+def run_chapter(
+    cluster: Cluster,
+    faults: Sequence[str],
+    rng: Random,
+    report: ShareReport,
+    on_round: Callable[[int, ShareRound], None],
+) -> list[str]:
+    """What was found to be wrong, by the members or in the brokers' logs."""
+    with cluster:
         cluster.wait_until_registered()
-        asyncio.run(_prepare(cluster.bootstrap))
+        asyncio.run(_prepare(cluster))
         work = GroupAtWork(cluster.bootstrap, rng.randrange(1 << 30))
         work.start()
+        stuck = ""
         try:
             _wait_until_done(work)
-            for name in names:
-                _wait_until_in_sync(cluster)
+            for fault in faults:
+                wait_until_in_sync(cluster, JOBS)
                 begun = time.monotonic()
-                FAULTS[name](cluster, rng)
+                do(cluster, fault, rng, JOBS, JOBS, rng.randrange(PARTITIONS))
                 _wait_until_done(work)
-                done = ShareRound(len(report.rounds), name, time.monotonic() - begun)
-                report.rounds.append(done)
-                on_round(done.number, done)
-            _wait_until_in_sync(cluster)
+                report.rounds.append(ShareRound(len(report.rounds), fault, time.monotonic() - begun))
+                on_round(len(report.rounds) - 1, report.rounds[-1])
+            wait_until_in_sync(cluster, JOBS)
             work.is_sending = False
-            log = {
-                (JOBS, number): [
-                    (each.offset, (each.value or b"").decode())
-                    for each in read_partition(cluster.bootstrap, JOBS, number)
-                ]
-                for number in range(PARTITIONS)
-            }
-            _wait(work, lambda: not work.history.unfinished(log), "all that the log has is done")
-            work.stop()
-        finally:
-            work.give_up()
+            wait(work, lambda: not work.history.unfinished(_read(cluster)), "all that the log has is done")
+        except (TimeoutError, AssertionError) as error:
+            stuck = str(error)
+        log = _read(cluster)
+        work.stop()
     history, there = work.history, {value for records in log.values() for _, value in records}
-    found = history.check(log)
+    found = [stuck] if stuck else []
+    found += history.check(log)
     found += [f"acknowledged, and not there: {value}" for value in sorted(work.acknowledged - there)]
-    if "crashed" in cluster.log:
-        found.append("a part of a broker crashed")
-    report.violations += [f"{directory.name}: {each}" for each in found]
-    deliveries = {
-        "records": len(there),
-        "deliveries": len(history.deliveries),
-        "deliveries after the first": sum(each.count > 1 for each in history.deliveries),
-        "settlements answered": sum(each.outcome.value == "ok" for each in history.settlements),
-        "settlements of unknown outcome": sum(each.outcome.value == "unknown" for each in history.settlements),
-        "settlements refused": sum(each.outcome.value == "fail" for each in history.settlements),
+    found += crashes(cluster)
+    report.add(
+        {
+            "records": len(there),
+            "deliveries": len(history.deliveries),
+            "deliveries after the first": sum(each.count > 1 for each in history.deliveries),
+            "settlements answered": sum(each.outcome.value == "ok" for each in history.settlements),
+            "settlements of unknown outcome": sum(each.outcome.value == "unknown" for each in history.settlements),
+            "settlements refused": sum(each.outcome.value == "fail" for each in history.settlements),
+        }
+    )
+    return found
+
+
+def crashes(cluster: Cluster) -> list[str]:
+    """What the brokers' logs say of programs that failed."""
+    words = ("crashed", "Traceback")
+    return [f"a broker's log: {line}" for line in cluster.log.splitlines() if any(word in line for word in words)][:5]
+
+
+def _read(cluster: Cluster) -> dict[tuple[str, int], list[tuple[int, str]]]:
+    return {
+        (JOBS, number): [
+            (each.offset, (each.value or b"").decode()) for each in read_partition(cluster.bootstrap, JOBS, number)
+        ]
+        for number in range(PARTITIONS)
     }
-    report.counts = {name: report.counts.get(name, 0) + count for name, count in deliveries.items()}
 
 
-async def _prepare(bootstrap: str) -> None:
-    cluster = ClientsCluster(ClientOptions.of(bootstrap), AsyncioIo())
-    await cluster.connect()
-    admin = Admin(cluster)
-    await admin.create_topic(NewTopic(JOBS, PARTITIONS, 3))
+async def _prepare(cluster: Cluster) -> None:
+    clients = ClientsCluster(ClientOptions.of(cluster.bootstrap), AsyncioIo())
+    await clients.connect()
+    admin = Admin(clients)
+    await admin.create_topic(NewTopic(JOBS, PARTITIONS, cluster.count))
     await admin.alter_configs(ConfigResource.group(JOBS), GROUP_SETTINGS)
-    cluster.close()
+    clients.close()
 
 
-def _wait_until_in_sync(cluster: Cluster) -> None:
-    for topic in (JOBS, SHARE_GROUP_STATE_TOPIC, "__consumer_offsets"):
-        cluster.wait_until_in_sync(topic, 3, 2 * PATIENCE_S)
+def wait_until_in_sync(cluster: Cluster, topic: str) -> None:
+    """All replicas of a topic, and of those of the coordinators."""
+    for name in (topic, SHARE_GROUP_STATE_TOPIC, "__consumer_offsets"):
+        cluster.wait_until_in_sync(name, cluster.count, 2 * PATIENCE_S)
 
 
 def _wait_until_done(work: GroupAtWork) -> None:
     """Until something was acknowledged anew, and all that is acknowledged by then is done."""
     before = len(work.acknowledged)
-    _wait(work, lambda: len(work.acknowledged) > before, "a record is acknowledged")
+    wait(work, lambda: len(work.acknowledged) > before, "a record is acknowledged")
     sent = set(work.acknowledged)
-    _wait(work, lambda: sent <= work.done, "all records are done")
+    wait(work, lambda: sent <= work.done, "all records are done")
 
 
-def _wait(work: GroupAtWork, holds: Callable[[], bool], what: str) -> None:
+def wait(work: Worker, holds: Callable[[], bool], what: str) -> None:
+    """Raises TimeoutError after three minutes, and what the worker died of."""
     deadline = time.monotonic() + 3 * PATIENCE_S
     while not holds():
         work.require_sound()
         if time.monotonic() > deadline:
             raise TimeoutError(f"waited {3 * PATIENCE_S} s until {what}")
-        time.sleep(POLL_S)
+        time.sleep(LOOK_S)

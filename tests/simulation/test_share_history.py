@@ -14,6 +14,7 @@ GOT_A = Delivery("one", FIRST, "a", 1, asked_s=1.0, came_s=2.0)
 GOT_B = Delivery("one", SECOND, "b", 1, asked_s=1.0, came_s=2.0)
 DONE_A = Settlement("one", FIRST, True, Outcome.OK, sent_s=3.0, answered_s=4.0)
 DONE_B = replace(DONE_A, place=SECOND)
+RELEASED_A = replace(DONE_A, is_done=False)
 OTHER_GOT_A = Delivery("other", FIRST, "a", 2, asked_s=2.1, came_s=2.5)
 
 
@@ -36,6 +37,7 @@ def test_a_group_that_did_everything_once_did_nothing_wrong() -> None:
         ("never delivered", [GOT_A]),
         ("delivered again", [GOT_A, GOT_B, DONE_A, replace(OTHER_GOT_A, asked_s=4.1, came_s=5.0)]),
         ("settled by a past holder", [GOT_A, GOT_B, OTHER_GOT_A, DONE_A]),
+        ("delivery count lost", [GOT_A, GOT_B, RELEASED_A, replace(OTHER_GOT_A, asked_s=4.1, came_s=5.0, count=1)]),
         ("wrong delivery count", [GOT_A, replace(GOT_B, count=4)]),
         ("wrong delivery count", [GOT_A, replace(GOT_B, count=0)]),
         ("delivered what is not there", [GOT_A, replace(GOT_B, value="c")]),
@@ -52,8 +54,17 @@ def test_what_is_wrong_is_found(rule: str, seen: list[Delivery | Settlement]) ->
         [replace(OTHER_GOT_A, asked_s=5.0, came_s=6.0), replace(DONE_A, outcome=Outcome.UNKNOWN)],
         [OTHER_GOT_A, replace(DONE_A, member="other", sent_s=2.6, answered_s=2.7), DONE_A],
         [OTHER_GOT_A, replace(GOT_A, asked_s=2.6, came_s=2.7, count=3), DONE_A],
+        [RELEASED_A, replace(OTHER_GOT_A, asked_s=4.1, came_s=5.0)],
+        [replace(RELEASED_A, outcome=Outcome.UNKNOWN), replace(OTHER_GOT_A, asked_s=4.1, came_s=5.0, count=1)],
     ],
-    ids=["asked before it was done", "nobody knows whether it is done", "done by another", "had it once more"],
+    ids=[
+        "asked before it was done",
+        "nobody knows whether it is done",
+        "done by another",
+        "had it once more",
+        "counted on",
+        "not known to be stored",
+    ],
 )
 def test_what_may_be_is_not_taken_for_wrong(seen: list[Delivery | Settlement]) -> None:
     assert history(GOT_A, GOT_B, *seen).check(LOG) == []

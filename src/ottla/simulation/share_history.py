@@ -3,8 +3,8 @@
     delivery     asked ---- came: a record at an offset, and how often it was delivered by then
     settlement   sent ----- answered: OK, it is stored | FAIL, it is not | UNKNOWN, nobody knows
 
-A record that is accepted or rejected with an answer is done: no fetch that is asked for later delivers it. Times are
-from one clock that all members share.
+A record that is accepted or rejected with an answer is done: no fetch that is asked for later delivers it. One that is
+released with an answer comes with a higher count after that. Times are from one clock that all members share.
 """
 
 from collections import defaultdict
@@ -75,6 +75,7 @@ class ShareHistory:
                 _contents(came, values.get(place)),
                 _done(came, settlements[place]),
                 _past_holders(came, settlements[place], self.deliveries_max),
+                _stored_counts(came, settlements[place]),
             ):
                 found.update(dict.fromkeys(f"{what}: {_named(place)}: {why}" for what, why in rule))
         found.update(dict.fromkeys(f"never delivered: {_named(place)}" for place in values if place not in deliveries))
@@ -135,3 +136,20 @@ def _past_holders(
                 "settled by a past holder",
                 f"{settled.member} at {settled.sent_s:.3f}, and {later[-1].member} had it since {later[-1].came_s:.3f}",
             )
+
+
+def _stored_counts(came: Sequence[Delivery], said: Sequence[Settlement]) -> Iterator[tuple[str, str]]:
+    """With a release, the count of deliveries is stored."""
+    for settled in said:
+        if settled.is_done or settled.outcome is not Outcome.OK:
+            continue
+        own = [each for each in came if each.member == settled.member and each.came_s <= settled.sent_s]
+        if not own:
+            continue
+        count = max(own, key=lambda each: each.came_s).count
+        for each in came:
+            if each.asked_s > settled.answered_s and each.count <= count:
+                yield (
+                    "delivery count lost",
+                    f"{count} when {settled.member} released it, {each.count} to {each.member} at {each.came_s:.3f}",
+                )

@@ -1,11 +1,19 @@
 """What the chaos of share groups makes of its rounds."""
 
-from chaos.share_group import FAULTS, ShareReport, ShareRound
+from chaos.share_group import FAULTS, FAULTS_ALONE, ShareReport, ShareRound
+from chaos.share_work import Progress
+from ottla.simulation.history import Outcome
+from ottla.simulation.share_history import Delivery, Settlement, ShareHistory
 
 
-def test_leaders_of_records_and_of_state_are_killed_and_paused_alone_and_together() -> None:
+def test_leaders_of_records_and_of_state_are_hit_alone_and_together() -> None:
     assert set(FAULTS) == {
-        f"{what} of the leader of {of}" for what in ("kill -9", "pause") for of in ("records", "state", "both")
+        f"{what} of the leader of {of}"
+        for what in ("kill -9", "pause", "stop", "cut")
+        for of in ("records", "state", "both")
+    }
+    assert set(FAULTS_ALONE) == {
+        f"{what} of the only broker" for what in ("kill -9", "kill -9 and again", "pause", "stop")
     }
 
 
@@ -15,3 +23,16 @@ def test_a_report_counts_rounds_by_fault_and_says_the_slowest() -> None:
     assert told["rounds"] == 3
     assert told["faults"] == {"a": 2, "b": 1}
     assert told["seconds until done, at most"] == {"a": 3.0, "b": 1.0}
+
+
+def test_what_is_accepted_or_was_delivered_for_the_last_time_is_done() -> None:
+    history = ShareHistory(deliveries_max=2)
+    progress = Progress(history)
+    assert progress.look() == set()
+    for offset, count in ((0, 1), (1, 1), (2, 2)):
+        history.deliveries.append(Delivery("one", (("t", 0), offset), f"v{offset}", count, 1.0, 2.0))
+    history.settlements.append(Settlement("one", (("t", 0), 0), True, Outcome.UNKNOWN, 3.0, 4.0))
+    history.settlements.append(Settlement("one", (("t", 0), 1), True, Outcome.FAIL, 3.0, 4.0))
+    assert progress.look() == {"v0", "v2"}
+    history.settlements.append(Settlement("one", (("t", 0), 1), True, Outcome.OK, 5.0, 6.0))
+    assert progress.look() == {"v0", "v1", "v2"}
