@@ -15,15 +15,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from ottla.pipelines.compiler.expected_drops import LETTER, Drop, expected_drops
+from ottla.pipelines.compiler.plan import Compiled, compile_pipeline
+from ottla.pipelines.compiler.records import record, visible
+from ottla.pipelines.compiler.sources import REASON, RECORD_SCHEMA, newest_by_key, reading_options
 from ottla.pipelines.runner.failure import Verdict, failure_of, reason_of
+from ottla.pipelines.runner.row_search import ADVICE, RAISED, RowSearch
+from ottla.pipelines.spec.lineage import through
 from ottla.pipelines.spec.model import PipelineSpec, Row, Source, TestCase, TopicSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from ottla.pipelines.compiler.expected_drops import Drop
     from ottla.pipelines.compiler.places import Place
-    from ottla.pipelines.compiler.plan import Compiled
     from ottla.pipelines.compiler.raising import Raising
 
     Failing = tuple[str, Raising]
@@ -52,9 +56,6 @@ def run_tests(
 
 
 def _tested(spec: PipelineSpec, case: TestCase, spark: "SparkSession", *, drops: bool) -> Tested:
-    from ottla.pipelines.compiler.plan import compile_pipeline
-    from ottla.pipelines.runner.row_search import ADVICE
-
     found: list[str] = []
     dropped: list[Drop] = []
     try:
@@ -91,8 +92,6 @@ def _outcome(
     spec: PipelineSpec, case: TestCase, compiled: "Compiled", failing: "Sequence[Failing]", *, drops: bool
 ) -> "tuple[list[str], list[Drop]]":
     """The differences, and what production would drop."""
-    from ottla.pipelines.compiler.expected_drops import expected_drops
-
     found: list[str] = []
     for name, rows in case.expect.items():
         found += differences(name, rows, _rows_of(compiled, name, rows))
@@ -106,9 +105,6 @@ def _outcome(
 
 def _failing(spec: PipelineSpec, case: TestCase, spark: "SparkSession") -> "list[Failing]":
     """The records that an expression fails for in what some sink needs, each once, with the step."""
-    from ottla.pipelines.runner.row_search import RowSearch
-    from ottla.pipelines.spec.lineage import through
-
     found: dict[Place, Failing] = {}
     for sink in spec.sinks:
         needed = through(spec, sink.name)
@@ -142,9 +138,6 @@ def _letter(spec: PipelineSpec, case: TestCase, step: str, each: "Raising") -> V
 
 
 def _set_aside(failing: "Sequence[Failing]") -> "list[Drop]":
-    from ottla.pipelines.compiler.expected_drops import LETTER, Drop
-    from ottla.pipelines.runner.row_search import RAISED
-
     counted = Counter((step, f"{LETTER}: {RAISED}: {each.reason}") for step, each in failing)
     return [Drop(step, reason, rows) for (step, reason), rows in counted.items()]
 
@@ -154,8 +147,6 @@ def given(spec: PipelineSpec, source: Source, rows: Sequence[Row], spark: "Spark
 
     Those of Avro and Protocol Buffers are given as what is decoded from them, and texts as what does not decode.
     """
-    from ottla.pipelines.compiler.sources import RECORD_SCHEMA, newest_by_key
-
     topic = source.topics[0] if source.topics else source.name
     records = [_record(source, row, topic, number) for number, row in enumerate(rows)]
     if source.is_strict_json:
@@ -173,7 +164,6 @@ def _decoded(
     """The records with what the data source decodes of them, and by the same decoder."""
     import pyarrow as pa
 
-    from ottla.pipelines.compiler.sources import reading_options
     from pyspark_ottla.options import Options
     from pyspark_ottla.read_options import READ_OPTIONS
     from pyspark_ottla.record_columns import arrow_schema, decoded_arrow_schema
@@ -194,7 +184,6 @@ def _with_data(spec: PipelineSpec, source: Source, records: "DataFrame") -> "Dat
     """What the data source adds to the records of these formats."""
     from pyspark.sql import functions as f
 
-    from ottla.pipelines.compiler.sources import reading_options
     from pyspark_ottla.options import Options
     from pyspark_ottla.read_options import READ_OPTIONS
     from pyspark_ottla.value_format import value_format_of
@@ -235,9 +224,6 @@ def _bytes(value: Any) -> bytes | None:
 
 def _rows_of(compiled: "Compiled", name: str, expected: Sequence[Row]) -> list[Values]:
     """The rows of a step; of a sink those that it takes, or its records where key or value are asked for."""
-    from ottla.pipelines.compiler.records import record, visible
-    from ottla.pipelines.compiler.sources import REASON
-
     sink = next((each for each in compiled.spec.sinks if each.name == name), None)
     if name in compiled.rows or sink is None:
         return _collect(visible(compiled.rows[name]))
@@ -254,8 +240,6 @@ def _refused(compiled: "Compiled") -> list[Values]:
     """All rows that sources, steps and sinks set aside: `step`, `reason`, the record's `key` and `value` as text, and
     the row's columns.
     """
-    from ottla.pipelines.compiler.sources import REASON
-
     found: list[Values] = []
     of_sinks = {each.name: compiled.judged(each).where(f"{REASON} is not null") for each in compiled.spec.sinks}
     for step, refused in {**compiled.refused, **of_sinks}.items():

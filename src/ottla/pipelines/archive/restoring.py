@@ -26,6 +26,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from ottla.client.admin.admin import CreatedTopic, NewTopic
+from ottla.client.blocking import BlockingClient
 from ottla.client.consuming.group_offsets import CommittedOffset
 from ottla.client.consuming.offsets import IsolationLevel, ListedOffset, OffsetAt
 from ottla.metadata.store.interface import StoreError
@@ -204,8 +205,6 @@ def broker_on(directory: Path) -> Iterator[RestoredCluster]:
 
     It ends with this process, also when that is killed: nobody would know of it, and it writes below `directory`.
     """
-    from ottla.client.blocking import BlockingClient
-
     command = [sys.executable, "-c", _OTTLA, str(os.getpid())]
     command += ["serve", "--data", str(directory), "--kafka", "127.0.0.1:0"]
     for key, value in _SETTINGS.items():

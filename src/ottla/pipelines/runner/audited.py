@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ottla.pipelines.audit.listener import AuditListener
+from ottla.pipelines.audit.publisher import Publisher
 from ottla.pipelines.runner.failure import Failure
 from ottla.pipelines.runner.supervisor import Watcher
 from ottla.pipelines.spec.lineage import states_of, windows_counting_late_rows
@@ -17,8 +19,6 @@ from ottla.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from ottla.pipelines.audit.listener import AuditListener
 
 
 class Bootstraps(Protocol):
@@ -40,9 +40,6 @@ def audit_of(spec: PipelineSpec, options: Bootstraps) -> "AbstractContextManager
 
     @contextmanager
     def published() -> "Iterator[AuditListener]":
-        from ottla.pipelines.audit.listener import AuditListener
-        from ottla.pipelines.audit.publisher import Publisher
-
         with Publisher(options.bootstrap[spec.name], topic) as publisher:
             listener = AuditListener(spec.name, window_ms, publisher, states, counted)
             try:

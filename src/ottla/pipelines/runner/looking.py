@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 from ottla.client.blocking import BlockingClient
 from ottla.client.consuming.offsets import OffsetAt
 from ottla.model.topic_partition import TopicPartition
+from ottla.pipelines.compiler.expected_drops import Drop, expected_drops
+from ottla.pipelines.compiler.plan import compile_pipeline
+from ottla.pipelines.compiler.records import visible
+from ottla.pipelines.compiler.sources import batch, nothing, reading_options, table
+from ottla.pipelines.spec.lineage import through
 from ottla.pipelines.spec.model import PipelineSpec, Source
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
-
-    from ottla.pipelines.compiler.expected_drops import Drop
 
 
 def look(
@@ -21,11 +24,6 @@ def look(
     """Up to `count` rows of a source or step as JSON, out of the newest `records` of each partition; or, `refused`, of
     the rows that it sets aside. And what production drops on the way there. Raises StepError, ClientError.
     """
-    from ottla.pipelines.compiler.expected_drops import expected_drops
-    from ottla.pipelines.compiler.plan import compile_pipeline
-    from ottla.pipelines.compiler.records import visible
-    from ottla.pipelines.compiler.sources import batch, nothing, reading_options, table
-    from ottla.pipelines.spec.lineage import through
 
     def read(source: Source) -> "DataFrame":
         options = reading_options(spec, source, bootstrap)

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from ottla.client.consuming.fetch import FetchedBatches
 from ottla.client.consuming.offsets import IsolationLevel, ListedOffset, OffsetAt
+from ottla.client.errors import ClientError
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import walk_batches
 from ottla.pipelines.runner.beginning import beginning_of
@@ -81,8 +82,6 @@ def behind(
 
 def _age(place: TopicPartition, position: int, client: Cluster, now_ms: int) -> float | None:
     """How old the batch is that the first waiting record lies in; None where it cannot be read any more."""
-    from ottla.client.errors import ClientError
-
     try:
         answer = client.fetch_raw(*place, position, max_bytes=_PEEK_BYTES, max_wait_ms=0)
     except ClientError:

@@ -14,10 +14,14 @@ from ottla.pipelines.runner.audited import Audited, audit_of
 from ottla.pipelines.runner.beginning import require_begun
 from ottla.pipelines.runner.checkpoint import CheckpointLock, directory_of, owner_of
 from ottla.pipelines.runner.failure import Failure, Verdict
+from ottla.pipelines.runner.queries import Running, query_name
+from ottla.pipelines.runner.set_aside import SetAside
+from ottla.pipelines.runner.spark_query import SparkQuery
 from ottla.pipelines.runner.stop_signals import StopSignals
 from ottla.pipelines.runner.supervisor import Supervisor, Watcher
 from ottla.pipelines.runner.taking import Taken, take_in_brokers
 from ottla.pipelines.session import Session, SessionOptions, SparkEndedError
+from ottla.pipelines.spec.lineage import through
 from ottla.pipelines.spec.model import PipelineSpec
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.rng import SystemRng
@@ -83,10 +87,6 @@ def supervise(
     """Run them on a session that is there. The checkpoints are taken already. Raises SparkEndedError."""
     from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 
-    from ottla.pipelines.runner.queries import Running, query_name
-    from ottla.pipelines.runner.set_aside import SetAside
-    from ottla.pipelines.runner.spark_query import SparkQuery
-
     clock = SystemClock()
     names = {query_name(spec, sink): spec for spec in specs for sink in spec.sinks}
     with ExitStack() as stack:
@@ -118,8 +118,6 @@ def supervise(
 
 def take_checkpoints(spec: PipelineSpec, stack: ExitStack) -> None:
     """Hold the checkpoints of all sinks until the stack is closed. Raises CheckpointError."""
-    from ottla.pipelines.spec.lineage import through
-
     for sink in spec.sinks:
         directory = directory_of(spec, sink)
         if "://" not in directory:
