@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import struct
 from typing import Any, NamedTuple
 
@@ -67,6 +68,11 @@ class NsqClient:
         """Say what it is; what is negotiated."""
         self.send(b"IDENTIFY", json.dumps({"feature_negotiation": True, **said}).encode())
         return json.loads(self.response())
+
+    def begin_tls(self) -> None:
+        """Go on with TLS, which was negotiated; whose certificate it is does not matter."""
+        self._socket = ssl._create_unverified_context().wrap_socket(self._socket)
+        assert self.response() == b"OK"
 
     def publish(self, topic: str, *bodies: bytes) -> None:
         """PUB of one body, MPUB of several; returns when they are acknowledged."""

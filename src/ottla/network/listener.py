@@ -98,7 +98,7 @@ class Listener:
         self._memory = memory
         self._cork = cork or NoCork()
         self._transport = transport
-        self._tls = tls
+        self._tls = protocol.tls if tls is None else tls
         self._handshakes: Handshakes | None = None
         self._bind_sockets = bind_sockets
         self._watching = sockets

@@ -4,7 +4,7 @@ listener (address, limits)  --  wire protocol (framing, handlers)  --  gateway (
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
@@ -13,6 +13,9 @@ from ottla.network.connection import Connection
 from ottla.network.connection_handler import ConnectionHandler
 from ottla.network.frame_reader import Framing
 from ottla.network.together import Together
+
+if TYPE_CHECKING:
+    from ottla.network.handshakes import TlsAcceptor
 
 HandlerFactory: TypeAlias = Callable[[Connection], ConnectionHandler]
 
@@ -32,3 +35,5 @@ class WireProtocol(Struct, frozen=True):
     """What of the limits is another here: how large a request may be, or when a connection is idle. The number of
     connections and the memory for requests are those of the broker, whatever this says.
     """
+    tls: "TlsAcceptor | None" = None
+    """How it speaks TLS at every listener, whatever the settings of the listener say."""

@@ -16,16 +16,20 @@ if TYPE_CHECKING:
 
 NSQ = "NSQ"
 NSQ_HTTP = "NSQ-HTTP"
+NSQ_HTTPS = "NSQ-HTTPS"
 REDIS = "REDIS"
-LISTENER_SETTINGS = ("nsq.listener", "nsq.http.listener", "redis.listener")
+LISTENER_SETTINGS = ("nsq.listener", "nsq.http.listener", "nsq.https.listener", "redis.listener")
 
 
 def other_gateways(settings: BrokerSettings) -> list[GatewayAt]:
     """What else a broker serves than Kafka's clients. Raises InvalidSettingError."""
     gateways = []
-    nsq, nsq_http, redis = (settings.text(name) for name in LISTENER_SETTINGS)
-    if nsq_http and not nsq:
-        raise InvalidSettingError("nsq.http.listener needs nsq.listener: give the address of NSQ clients too")
+    nsq, nsq_http, nsq_https, redis = (settings.text(name) for name in LISTENER_SETTINGS)
+    if (nsq_http or nsq_https) and not nsq:
+        name = "nsq.http.listener" if nsq_http else "nsq.https.listener"
+        raise InvalidSettingError(f"{name} needs nsq.listener: give the address of NSQ clients too")
+    if nsq_https and not settings.text("nsq.tls.cert"):
+        raise InvalidSettingError("nsq.https.listener needs a certificate: set nsq.tls.cert")
 
     def redis_protocol(broker: "Broker") -> "WireProtocol":
         from ottla.gateways.redis.gateway import redis_protocol
@@ -37,6 +41,8 @@ def other_gateways(settings: BrokerSettings) -> list[GatewayAt]:
         gateways.append(GatewayAt(Endpoint(*parse_host_port(nsq), NSQ), face.protocol, face.started))
     if nsq_http:
         gateways.append(GatewayAt(Endpoint(*parse_host_port(nsq_http), NSQ_HTTP), face.http_protocol))
+    if nsq_https:
+        gateways.append(GatewayAt(Endpoint(*parse_host_port(nsq_https), NSQ_HTTPS), face.https_protocol))
     if redis:
         gateways.append(GatewayAt(Endpoint(*parse_host_port(redis), REDIS), redis_protocol))
     return gateways
@@ -45,10 +51,12 @@ def other_gateways(settings: BrokerSettings) -> list[GatewayAt]:
 def require_usable_gateways(settings: BrokerSettings) -> None:
     """Refuse settings with which these gateways could not be served, as they would. Raises InvalidSettingError."""
     if any(gateway.endpoint.listener == NSQ for gateway in other_gateways(settings)):
-        from ottla.gateways.nsq.gateway import nsq_tls_context
+        from ottla.gateways.nsq.gateway import nsq_auth_servers, nsq_tls_context
         from ottla.gateways.nsq.limits import NsqLimits
 
-        nsq_tls_context(NsqLimits.from_settings(settings))
+        limits = NsqLimits.from_settings(settings)
+        nsq_tls_context(limits)
+        nsq_auth_servers(limits, lambda below: 0)
 
 
 class _NsqFace:
@@ -68,10 +76,15 @@ class _NsqFace:
 
         return nsq_http_protocol(self._gateway_over(broker))
 
+    def https_protocol(self, broker: "Broker") -> "WireProtocol":
+        from ottla.gateways.nsq.http_api import nsq_http_protocol
+
+        return nsq_http_protocol(self._gateway_over(broker), has_tls=True)
+
     def started(self, addresses: Mapping[str, Address]) -> None:
         assert self._gateway is not None
-        http = addresses.get(NSQ_HTTP)
-        self._gateway.start(addresses[NSQ].port, 0 if http is None else http.port)
+        tcp, http, https = (addresses[name].port if name in addresses else 0 for name in (NSQ, NSQ_HTTP, NSQ_HTTPS))
+        self._gateway.start(tcp, http, https)
 
     def _gateway_over(self, broker: "Broker") -> "NsqGateway":
         if self._gateway is None:

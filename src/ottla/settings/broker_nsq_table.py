@@ -13,6 +13,15 @@ _HIGH, _LOW = Importance.HIGH, Importance.LOW
 
 NSQ_SETTINGS: Final = (
     _setting(
+        "nsq.auth.http.addresses",
+        SettingType.LIST,
+        "",
+        None,
+        _HIGH,
+        "The servers that say what an NSQ client may do by the secret of its AUTH (nsqd's --auth-http-address), each "
+        "as HOST:PORT, whose path is /auth, or a URL. Empty for no AUTH. Not a Kafka setting.",
+    ),
+    _setting(
         "nsq.broadcast.address",
         _STRING,
         "",
@@ -28,6 +37,15 @@ NSQ_SETTINGS: Final = (
         _HIGH,
         "The address of nsqd's HTTP API, as HOST:PORT; :PORT for all interfaces. Empty for none. Needs nsq.listener. "
         "Not a Kafka setting.",
+    ),
+    _setting(
+        "nsq.https.listener",
+        _STRING,
+        "",
+        ListenAddress(),
+        _HIGH,
+        "The address of nsqd's HTTP API with TLS, as HOST:PORT; :PORT for all interfaces. Empty for none. Needs "
+        "nsq.listener and nsq.tls.cert. Not a Kafka setting.",
     ),
     _setting(
         "nsq.listener",
@@ -133,11 +151,12 @@ NSQ_SETTINGS: Final = (
     ),
     _setting(
         "nsq.tls.required",
-        SettingType.BOOLEAN,
+        _STRING,
         "false",
-        None,
+        OneOf(("false", "true", "tcp-https")),
         _LOW,
-        "Whether NSQ clients must ask for TLS. Not a Kafka setting.",
+        "Whether NSQ clients must ask for TLS. With true the HTTP API is served at nsq.https.listener alone, with "
+        "tcp-https also without TLS. nsq.tls.client.auth.policy turns false into true. Not a Kafka setting.",
     ),
     _setting(
         "nsq.tls.root.ca.file",

@@ -67,6 +67,8 @@ class CommandReader:
         """Whether the client uses TLS, without which it may do nothing where that is required."""
         self.has_heartbeats = True
         """Whether the client takes heartbeats; without them it may not subscribe."""
+        self.authorize: Callable[[str, str, str], None] = lambda command, topic, channel: None
+        """Called with a command and what it names, an empty channel for PUB, MPUB and DPUB. May raise NsqError."""
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Take what has arrived."""
@@ -146,6 +148,7 @@ class CommandReader:
         channel = _text(parameters[1])
         if not is_valid_name(channel):
             raise NsqError("E_BAD_CHANNEL", f"SUB channel name {quoted(parameters[1])} is not valid")
+        self.authorize("SUB", topic, channel)
         self.state = ConnectionState.SUBSCRIBED
         return Subscribe(topic, channel), at
 
@@ -156,6 +159,7 @@ class CommandReader:
         body, end = self._body("PUB", "E_BAD_MESSAGE", "message body", at, self._limits.message_bytes_max)
         if body is None:
             return None, end
+        self.authorize("PUB", topic, "")
         bodies = [body]
         return Publish("PUB", topic, bodies), self._more_of(bytes(self._buffer[self._at : at]), end, bodies)
 
@@ -175,6 +179,7 @@ class CommandReader:
         if not parameters:
             raise invalid("MPUB insufficient number of parameters")
         topic = _topic("MPUB", parameters[0], repeats=True)
+        self.authorize("MPUB", topic, "")
         body, end = self._body("MPUB", "E_BAD_BODY", "body", at, self._limits.body_bytes_max)
         return (None if body is None else Publish("MPUB", topic, self._bodies(body))), end
 
@@ -189,7 +194,10 @@ class CommandReader:
             raise invalid(f"DPUB timeout {delay_ms} out of range 0-{self._limits.requeue_delay_max_ms}")
         delay_ms = wrapped_ms
         body, end = self._body("DPUB", "E_BAD_MESSAGE", "message body", at, self._limits.message_bytes_max)
-        return (None if body is None else Publish("DPUB", topic, [body], delay_ms)), end
+        if body is None:
+            return None, end
+        self.authorize("DPUB", topic, "")
+        return Publish("DPUB", topic, [body], delay_ms), end
 
     def _ready(self, parameters: list[bytes], at: int) -> "_Read":
         if self.state is ConnectionState.CLOSING:

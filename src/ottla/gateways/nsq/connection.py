@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.access import is_refusal
 from ottla.gateways.nsq import frame, identify
+from ottla.gateways.nsq.answer import Answer, Piece
 from ottla.gateways.nsq.channel_reader import ChannelReader, not_in_flight
+from ottla.gateways.nsq.client_auth import ClientAuth
 from ottla.gateways.nsq.command import (
     Auth,
     Command,
@@ -31,6 +33,7 @@ from ottla.gateways.nsq.command_reader import CommandReader, LineTooLongError
 from ottla.gateways.nsq.error import NsqError
 from ottla.gateways.nsq.layers import DeflateLayer, Layer, LayerError, Layers, SnappyLayer, TlsLayer
 from ottla.model.errors import ApiError
+from ottla.model.principal import ANONYMOUS
 
 if TYPE_CHECKING:
     from ottla.gateways.nsq.gateway import NsqGateway
@@ -48,34 +51,6 @@ HEARTBEATS_MISSED_MAX: Final = 2
 """A client from which nothing came for so many intervals is gone."""
 
 
-class _Piece:
-    """What arrived at once: its slot is filled when the commands in it are answered."""
-
-    __slots__ = ("open_count", "slot")
-
-    def __init__(self, slot: "ResponseSlot") -> None:
-        self.slot = slot
-        self.open_count = 1  # the reading of it
-
-    def done(self) -> None:
-        self.open_count -= 1
-        if not self.open_count:
-            self.slot.send(())
-
-
-class _Answer:
-    """The place of an answer among those of the connection; None until it is known."""
-
-    __slots__ = ("data", "ends", "piece", "then")
-
-    def __init__(self, piece: _Piece) -> None:
-        self.data: bytes | None = None
-        self.ends: str | None = None  # why the connection ends behind it
-        self.then: Callable[[_Piece], None] | None = None  # what is done once it is sent
-        self.piece = piece
-        piece.open_count += 1
-
-
 class NsqConnection:
     """Belongs to the event loop. A handler of `ottla.network.connection`."""
 
@@ -90,12 +65,19 @@ class NsqConnection:
         self.published: dict[str, int] = {}
         """How many messages it has published, by topic."""
         self.connected_ms = gateway.broker.clock.now_ms()
+        self.principal = gateway.principal(ANONYMOUS.name, connection)
+        """Who its client is; by the identity of its AUTH, where there is one."""
+        self.auth: ClientAuth | None = None
+        """What its client may do; None where clients need no AUTH."""
         self._commands = CommandReader(gateway.limits)
+        if gateway.auth_servers is not None:
+            self.auth = ClientAuth(gateway.auth_servers, self._told_auth_servers, gateway.broker.clock)
+            self._commands.authorize = self.auth.check
         self._layers = Layers(self._write, frame.OK)
         self._held: bytearray | None = None  # what has arrived while new layers are about to begin
         self._handshake: TimerTask | None = None
         self._held_bytes = 0
-        self._answers: deque[_Answer] = deque()
+        self._answers: deque[Answer] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._ready_count = 0
         self._may_push = True
@@ -122,7 +104,7 @@ class NsqConnection:
     def on_frame(self, data: memoryview, buffer: "ReceiveBuffer", slot: "ResponseSlot") -> None:
         """Bytes have arrived; they may hold many commands, or a part of one."""
         self._heard_ms = self.gateway.broker.clock.monotonic_ms()
-        piece = _Piece(slot)
+        piece = Piece(slot)
         if self._held is not None:
             self._hold(data)
         elif self._layers.is_empty:
@@ -133,7 +115,7 @@ class NsqConnection:
             self.reader.settle_finished()
         piece.done()
 
-    def _read_all(self, pieces: Iterable[bytes], piece: _Piece) -> None:
+    def _read_all(self, pieces: Iterable[bytes], piece: Piece) -> None:
         """Read what came through the layers."""
         try:
             for data in pieces:
@@ -144,7 +126,7 @@ class NsqConnection:
             self._has_failed = True
             self.connection.close(str(error))
 
-    def _read(self, data: bytes | memoryview, piece: _Piece) -> None:
+    def _read(self, data: bytes | memoryview, piece: Piece) -> None:
         self._commands.feed(data)
         self._obey_all(piece)
         if self.connection.is_closed:
@@ -153,7 +135,7 @@ class NsqConnection:
         if not self.gateway.unfinished.move(held, self._held_bytes):
             self.connection.close("too many bytes of unfinished commands are held")
 
-    def _obey_all(self, piece: _Piece) -> None:
+    def _obey_all(self, piece: Piece) -> None:
         try:
             while not self._has_failed and (command := self._commands.next()) is not None:
                 self._obey(command, piece)
@@ -189,7 +171,7 @@ class NsqConnection:
 
     # --- commands ---------------------------------------------------------------------------------------------------
 
-    def _obey(self, command: Command, piece: _Piece) -> None:
+    def _obey(self, command: Command, piece: Piece) -> None:
         match command:
             case FinishMany(numbers):
                 self._finish(piece, numbers)
@@ -208,7 +190,7 @@ class NsqConnection:
             case _:
                 self._obey_rare(command, piece)
 
-    def _obey_rare(self, command: Command, piece: _Piece) -> None:
+    def _obey_rare(self, command: Command, piece: Piece) -> None:
         match command:
             case Identify(body):
                 self._identify(body, piece)
@@ -216,20 +198,23 @@ class NsqConnection:
                 self._begin(self._subscribe(topic, channel, self._place(piece)), "nsq-subscribe")
             case StartClose():
                 self._begin(self._close(self._place(piece)), "nsq-close")
-            case Auth():
-                raise NsqError("E_AUTH_DISABLED", "AUTH disabled")
+            case Auth(secret):
+                if self.auth is None:
+                    raise NsqError("E_AUTH_DISABLED", "AUTH disabled")
+                self.auth.begin()
+                self._begin(self._authenticate(self.auth, secret, self._place(piece)), "nsq-auth")
             case _:
                 assert isinstance(command, Nop), command
 
-    def _finish(self, piece: _Piece, numbers: tuple[int, ...]) -> None:
+    def _finish(self, piece: Piece, numbers: tuple[int, ...]) -> None:
         failed = numbers if self.reader is None else self.reader.finish_many(numbers)
         for number in failed:
             self._say_why_not_finished(piece, b"%016x" % number)
 
-    def _say_why_not_finished(self, piece: _Piece, message_id: bytes) -> None:
+    def _say_why_not_finished(self, piece: Piece, message_id: bytes) -> None:
         self._settle(piece, "FIN", message_id, lambda reader: reader.finish(message_id))
 
-    def _settle(self, piece: _Piece, command: str, message_id: bytes, act: Callable[[ChannelReader], None]) -> None:
+    def _settle(self, piece: Piece, command: str, message_id: bytes, act: Callable[[ChannelReader], None]) -> None:
         try:
             if self.reader is None:  # SUB is still under way, and nothing has been pushed
                 raise not_in_flight(command, message_id)
@@ -237,7 +222,7 @@ class NsqConnection:
         except NsqError as error:
             self._answer_now(piece, frame.error(error.line))
 
-    def _identify(self, body: bytes, piece: _Piece) -> None:
+    def _identify(self, body: bytes, piece: Piece) -> None:
         limits, context = self.gateway.limits, self.gateway.tls_context
         can_begin = self._layers.is_empty
         self.options = options = identify.options_of(
@@ -245,7 +230,9 @@ class NsqConnection:
         )
         self._commands.has_heartbeats = options.heartbeat_interval_ms > 0
         self._beat_soon()
-        told = identify.negotiated(options, limits, auth_required=False) if options.negotiates else b"OK"
+        told = (
+            identify.negotiated(options, limits, auth_required=self.auth is not None) if options.negotiates else b"OK"
+        )
         answer = self._place(piece)
         layers: list[Layer] = []
         if options.tls and context is not None and can_begin:
@@ -259,7 +246,7 @@ class NsqConnection:
             answer.then = lambda its_piece: self._begin_layers(layers, its_piece)
         self._answer(answer, frame.response(told))
 
-    def _begin_layers(self, layers: Sequence[Layer], piece: _Piece) -> None:
+    def _begin_layers(self, layers: Sequence[Layer], piece: Piece) -> None:
         """From now on bytes go through these."""
         assert self._held is not None
         rest, self._held = bytes(self._held), None
@@ -273,16 +260,42 @@ class NsqConnection:
         if self._layers.is_changing:
             self.connection.close(f"the TLS handshake took more than {HANDSHAKE_MS} ms")
 
-    async def _close(self, answer: _Answer) -> None:
+    async def _close(self, answer: Answer) -> None:
         """Push no more; what was finished before is on disk when the client hears of it."""
         if self.reader is not None:
             self.reader.stop_pushing()
             await self.reader.all_settled()
         self._answer(answer, frame.CLOSE_WAIT)
 
-    async def _publish(self, command: Publish, answer: _Answer) -> None:
+    def _told_auth_servers(self) -> tuple[str, bool, str]:
+        tls = self.tls
+        return self.connection.peer.host, tls is not None, "" if tls is None else tls.common_name
+
+    async def _authenticate(self, auth: ClientAuth, secret: bytes, answer: Answer) -> None:
         try:
-            await self.gateway.append(command.topic, command.bodies, command.delay_ms)
+            told = await auth.authenticate(secret)
+        except NsqError as error:
+            self._fail(answer, error)
+            return
+        assert auth.authorizations is not None
+        self.principal = self.gateway.principal(auth.authorizations.identity or ANONYMOUS.name, self.connection)
+        self._answer(answer, frame.response(told))
+
+    async def _may(self, answer: Answer, command: str, topic: str, channel: str = "") -> bool:
+        """Wait for its turn behind an AUTH; whether the client may, else it is told that it may not."""
+        if self.auth is not None:
+            try:
+                await self.auth.in_turn(command, topic, channel)
+            except NsqError as error:
+                self._fail(answer, error)
+                return False
+        return True
+
+    async def _publish(self, command: Publish, answer: Answer) -> None:
+        if not await self._may(answer, command.command, command.topic):
+            return
+        try:
+            await self.gateway.append(self.principal, command.topic, command.bodies, command.delay_ms)
         except ApiError as error:
             code = "E_UNAUTHORIZED" if is_refusal(error) else f"E_{command.command}_FAILED"
             self._fail(answer, NsqError(code, f"{command.command} failed {error.message}"))
@@ -290,7 +303,9 @@ class NsqConnection:
             self.published[command.topic] = self.published.get(command.topic, 0) + len(command.bodies)
             self._answer(answer, frame.OK * command.answer_count)
 
-    async def _subscribe(self, topic: str, channel: str, answer: _Answer) -> None:
+    async def _subscribe(self, topic: str, channel: str, answer: Answer) -> None:
+        if not await self._may(answer, "SUB", topic, channel):
+            return
         try:
             reader = await self.gateway.subscribe(self, topic, channel)
         except ApiError as error:
@@ -315,16 +330,16 @@ class NsqConnection:
 
     # --- answers ----------------------------------------------------------------------------------------------------
 
-    def _place(self, piece: _Piece) -> _Answer:
+    def _place(self, piece: Piece) -> Answer:
         """The place of the next answer."""
-        answer = _Answer(piece)
+        answer = Answer(piece)
         self._answers.append(answer)
         return answer
 
-    def _answer_now(self, piece: _Piece, data: bytes) -> None:
+    def _answer_now(self, piece: Piece, data: bytes) -> None:
         self._answer(self._place(piece), data)
 
-    def _answer(self, answer: _Answer, data: bytes) -> None:
+    def _answer(self, answer: Answer, data: bytes) -> None:
         """Send it when those before it have been sent."""
         answer.data = data
         ready: list[bytes] = []
@@ -345,10 +360,10 @@ class NsqConnection:
             self._give_up_answers()
             self.connection.fail(ends)
 
-    def _refuse(self, error: NsqError, piece: _Piece) -> None:
+    def _refuse(self, error: NsqError, piece: Piece) -> None:
         self._fail(self._place(piece), error)
 
-    def _fail(self, answer: _Answer, error: NsqError) -> None:
+    def _fail(self, answer: Answer, error: NsqError) -> None:
         """Answer with an error that ends the connection; what the client sends after it is not looked at."""
         self._has_failed = True
         answer.ends = str(error)

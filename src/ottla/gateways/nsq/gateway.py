@@ -4,14 +4,16 @@ import asyncio
 import contextlib
 import logging
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
+from ottla.broker.access import ALLOW_ALL
 from ottla.gateways.nsq.administration import NsqAdministration
+from ottla.gateways.nsq.auth_server import AuthServers, parse_auth_server
 from ottla.gateways.nsq.channel_reader import ChannelReader, ReaderCounts
 from ottla.gateways.nsq.channels import NsqChannels
 from ottla.gateways.nsq.connection import NsqConnection
@@ -25,7 +27,7 @@ from ottla.gateways.nsq.statistics import NsqStatistics
 from ottla.gateways.nsq.topics import NsqTopics
 from ottla.metadata.image.image import TopicImage
 from ottla.model.errors import ApiError
-from ottla.model.principal import ANONYMOUS
+from ottla.model.principal import ANONYMOUS, USER, Principal
 from ottla.network.byte_budget import ByteBudget
 from ottla.network.config import NetworkConfig
 from ottla.network.piece_reader import PieceReader
@@ -54,11 +56,27 @@ def _without_idleness(config: NetworkConfig) -> NetworkConfig:
     return replace(config, connections_max_idle_ms=NEVER_MS)
 
 
+def nsq_auth_servers(limits: NsqLimits, choose: Callable[[int], int]) -> AuthServers | None:
+    """Where it is asked what clients may do, None where they need no AUTH. Raises InvalidSettingError."""
+    if not limits.auth_servers:
+        return None
+    try:
+        servers = [parse_auth_server(each) for each in limits.auth_servers]
+    except InvalidSettingError as error:
+        raise InvalidSettingError(f"nsq.auth.http.addresses: {error.message}") from error
+    try:
+        return AuthServers(servers, limits.tls_root_ca, choose)
+    except OSError as error:  # ssl.SSLError is one
+        raise InvalidSettingError(f"nsq.tls.root.ca.file: not usable: {error}") from error
+
+
 def nsq_tls_context(limits: NsqLimits) -> ssl.SSLContext | None:
     """What TLS is spoken with, None where it is not. Raises InvalidSettingError."""
     if not limits.tls_cert:
         if limits.is_tls_required:
-            raise InvalidSettingError("nsq.tls.required needs a certificate: set nsq.tls.cert")
+            raise InvalidSettingError(
+                "nsq.tls.required and nsq.tls.client.auth.policy need a certificate: set nsq.tls.cert"
+            )
         return None
     files = {
         "nsq.tls.cert": limits.tls_cert,
@@ -84,6 +102,8 @@ class NsqGateway:
         self.channels = NsqChannels(broker)
         self.tls_context = nsq_tls_context(limits)
         """None where TLS is not offered."""
+        self.auth_servers = nsq_auth_servers(limits, broker.rng.randbelow)
+        """None where clients need no AUTH."""
         self.unfinished = ByteBudget(UNFINISHED_BYTES_MAX)
         self.connections: set[NsqConnection] = set()
         """Those that are open."""
@@ -95,14 +115,15 @@ class NsqGateway:
         self._numbers = count(1)
         self.tcp_port = 0
         self.http_port = 0
-        """Where it is served; 0 for HTTP where it is not."""
+        self.https_port = 0
+        """Where it is served; 0 for HTTP, without TLS and with it, where it is not."""
         self.lookupd_addresses: tuple[str, ...] = ()
         """Where it registers."""
         self._lookupds: dict[str, tuple[LookupdPeer, asyncio.Task[None]]] = {}
 
-    def start(self, tcp_port: int, http_port: int) -> None:
+    def start(self, tcp_port: int, http_port: int, https_port: int) -> None:
         """Clients are let in, at these ports."""
-        self.tcp_port, self.http_port = tcp_port, http_port
+        self.tcp_port, self.http_port, self.https_port = tcp_port, http_port, https_port
         self.set_lookupd_addresses(self.limits.lookupd_addresses)
 
     def set_lookupd_addresses(self, addresses: Sequence[str]) -> None:
@@ -215,14 +236,20 @@ class NsqGateway:
                 total.timeout_count += connection.reader.counts.timeout_count
         return total
 
-    async def append(self, topic: str, bodies: list[bytes], delay_ms: int = 0) -> None:
+    def principal(self, name: str, connection: "Connection") -> Principal:
+        """Who a client is that goes by a name."""
+        keeps_hosts = self.broker.authorizer is not ALLOW_ALL
+        return Principal(USER, name, connection.peer.host if keeps_hosts else "")
+
+    async def append(self, principal: Principal, topic: str, bodies: list[bytes], delay_ms: int = 0) -> None:
         """Append messages to a topic, to be delivered after a time. Raises ApiError."""
-        await self.topics.publish(ANONYMOUS, topic, bodies, delay_ms)
+        await self.topics.publish(principal, topic, bodies, delay_ms)
 
     async def subscribe(self, connection: NsqConnection, topic: str, channel: str) -> ChannelReader:
         """A reader of a channel, which is made if need be. Raises ApiError."""
-        found = await self.topics.ensure(ANONYMOUS, topic)
-        places = await self.channels.ensure(ANONYMOUS, found, channel)
+        principal = connection.principal
+        found = await self.topics.ensure(principal, topic)
+        places = await self.channels.ensure(principal, found, channel)
         self.changed()
         broker, options = self.broker, connection.options
         return ChannelReader(
@@ -230,7 +257,7 @@ class NsqGateway:
             channel,
             places,
             broker.share_fetches.partitions,
-            ANONYMOUS,
+            principal,
             message_timeout_ms=options.message_timeout_ms,
             message_timeout_max_ms=self.limits.message_timeout_max_ms,
             send=connection.push_messages,

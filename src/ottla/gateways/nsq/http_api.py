@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,8 +22,10 @@ from ottla.gateways.nsq.identify import VERSION
 from ottla.gateways.nsq.names import is_valid_name, is_valid_topic_name
 from ottla.gateways.nsq.statistics import as_text, head_lines
 from ottla.model.errors import ApiError
+from ottla.model.principal import ANONYMOUS, Principal
 from ottla.network.http_connection import (
     IDLE_MS,
+    JSON_TYPE,
     TEXT_TYPE,
     HttpConnection,
     HttpRequest,
@@ -64,22 +67,39 @@ _NO_MEMORY: Final = dict.fromkeys(
 Call = Callable[["NsqHttpApi", HttpRequest], Awaitable[HttpResponse]]
 
 
-def nsq_http_protocol(gateway: NsqGateway) -> WireProtocol:
-    """What a listener for the HTTP API speaks."""
-    service = NsqHttpApi(gateway).service()
+def nsq_http_protocol(gateway: NsqGateway, *, has_tls: bool = False) -> WireProtocol:
+    """What a listener for the HTTP API speaks. `has_tls` where the gateway has a certificate alone."""
+    service = NsqHttpApi(gateway, has_tls=has_tls).service()
     return WireProtocol(
         "HTTP",
         lambda connection: HttpConnection(service, connection),
         PieceReader,
         limits=lambda config: replace(config, connections_max_idle_ms=IDLE_MS),
+        tls=_Tls(gateway) if has_tls else None,
     )
+
+
+class _Tls:
+    """How the HTTP API speaks TLS: a `TlsAcceptor`."""
+
+    def __init__(self, gateway: NsqGateway) -> None:
+        self._gateway = gateway
+
+    def context(self) -> ssl.SSLContext:
+        assert self._gateway.tls_context is not None
+        return self._gateway.tls_context
+
+    def principal_of(self, secured: ssl.SSLSocket) -> Principal:
+        """Nobody in particular, as over TCP."""
+        return ANONYMOUS
 
 
 class NsqHttpApi:
     """Belongs to the event loop."""
 
-    def __init__(self, gateway: NsqGateway) -> None:
+    def __init__(self, gateway: NsqGateway, *, has_tls: bool) -> None:
         self._gateway = gateway
+        self._is_open = has_tls or gateway.limits.is_http_open
         self._started_s = gateway.broker.clock.now_ms() // 1000
 
     def service(self) -> HttpService:
@@ -89,6 +109,9 @@ class NsqHttpApi:
 
     async def answer(self, request: HttpRequest) -> HttpResponse:
         """The answer to a request, also where it fails."""
+        if not self._is_open:
+            told = f'{{"message": "TLS_REQUIRED", "https_port": {self._gateway.https_port}}}'
+            return HttpResponse(403, told.encode(), JSON_TYPE, HEADERS)
         try:
             methods = _CALLS.get(request.path)
             if methods is None and request.path.startswith(_CONFIG_PATH) and request.path != _CONFIG_PATH:
@@ -174,7 +197,7 @@ class NsqHttpApi:
             if not (said.isascii() and said.isdigit() and int(said[:20]) <= limits.requeue_delay_max_ms):
                 raise HttpError(400, "INVALID_DEFER")
             delay_ms = int(said)
-        await self._gateway.append(name, [body], delay_ms)
+        await self._gateway.append(ANONYMOUS, name, [body], delay_ms)
         return OK
 
     async def _publish_many(self, request: HttpRequest) -> HttpResponse:
@@ -192,7 +215,7 @@ class NsqHttpApi:
             if any(len(line) > limits.message_bytes_max for line in bodies):
                 raise HttpError(413, "MSG_TOO_BIG")
         if bodies:
-            await self._gateway.append(name, bodies)
+            await self._gateway.append(ANONYMOUS, name, bodies)
         return OK
 
     async def _topic_call(self, request: HttpRequest, what: str) -> HttpResponse:

@@ -11,7 +11,7 @@ import ssl
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from ottla.native import crc32c, decompress
 from ottla.native.errors import KernelError
@@ -177,6 +177,13 @@ class TlsLayer:
     def version(self) -> str:
         """The version of the protocol, once it is agreed on."""
         return self._tls.version() or ""
+
+    @property
+    def common_name(self) -> str:
+        """That of the client's certificate, if it has shown one that was looked at."""
+        shown: Any = self._tls.getpeercert() or {}
+        names = [value for part in shown.get("subject", ()) for name, value in part if name == "commonName"]
+        return str(names[-1]) if names else ""
 
     def received(self, data: bytes) -> Iterator[bytes]:
         """Go on with the handshake, or decrypt."""

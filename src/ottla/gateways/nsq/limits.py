@@ -32,13 +32,19 @@ class NsqLimits(Struct, frozen=True):
     tls_root_ca: str = ""
     tls_client_auth: str = ""
     is_tls_required: bool = False
+    is_http_open: bool = True
+    """Whether the HTTP API is served without TLS."""
+    auth_servers: tuple[str, ...] = ()
+    """Where it is asked what clients may do, each as host:port or URL; empty for no AUTH."""
     broadcast_address: str = ""
     """The host that lookup services send clients to; empty for the name of this host."""
     lookupd_addresses: tuple[str, ...] = ()
 
     @classmethod
     def from_settings(cls, settings: BrokerSettings) -> Self:
-        """What the settings of a broker say."""
+        """What the settings of a broker say. As in nsqd, TLS is required where clients have to show certificates."""
+        required = settings.text("nsq.tls.required") or "false"
+        client_auth = settings.text("nsq.tls.client.auth.policy") or ""
         return cls(
             message_bytes_max=settings.integer("nsq.max.msg.size"),
             body_bytes_max=settings.integer("nsq.max.body.size"),
@@ -50,8 +56,10 @@ class NsqLimits(Struct, frozen=True):
             tls_cert=settings.text("nsq.tls.cert") or "",
             tls_key=settings.text("nsq.tls.key") or "",
             tls_root_ca=settings.text("nsq.tls.root.ca.file") or "",
-            tls_client_auth=settings.text("nsq.tls.client.auth.policy") or "",
-            is_tls_required=settings.boolean("nsq.tls.required"),
+            tls_client_auth=client_auth,
+            is_tls_required=required != "false" or bool(client_auth),
+            is_http_open=not (required == "true" or (client_auth and required == "false")),
+            auth_servers=tuple(settings.texts("nsq.auth.http.addresses")),
             broadcast_address=settings.text("nsq.broadcast.address") or "",
             lookupd_addresses=tuple(settings.texts("nsq.lookupd.tcp.addresses")),
         )

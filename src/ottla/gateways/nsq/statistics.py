@@ -123,7 +123,16 @@ def _client(connection: NsqConnection) -> Document:
         "tls_version": "" if tls is None else tls.version,
         "tls_negotiated_protocol": "",
         "tls_negotiated_protocol_is_mutual": False,
-    }
+    } | _auth_of(connection)
+
+
+def _auth_of(connection: NsqConnection) -> Document:
+    """What its AUTH gave it; nothing that is empty, as with nsqd."""
+    found = None if connection.auth is None else connection.auth.authorizations
+    if found is None:
+        return {}
+    named = {"auth_identity": found.identity, "auth_identity_url": found.identity_url}
+    return {"authed": True} | {name: value for name, value in named.items() if value}
 
 
 def as_text(head: Iterable[str], topics: list[Document], producers: list[Document], now_s: int) -> str:

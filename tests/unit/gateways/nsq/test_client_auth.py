@@ -1,0 +1,129 @@
+"""What AUTH lets a client do, in which order, and for how long."""
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from ottla.gateways.nsq.auth_server import (
+    Authorizations,
+    AuthServers,
+    AuthUnavailableError,
+    _authorizations,
+    parse_auth_server,
+)
+from ottla.gateways.nsq.client_auth import ClientAuth
+from ottla.gateways.nsq.error import NsqError
+from ottla.runtime.clock import ManualClock
+from ottla.settings.definition import InvalidSettingError
+
+ALL = b'{"ttl":60,"identity":"i","authorizations":[{"topic":"","channels":[""],"permissions":["publish","subscribe"]}]}'
+NONE = b'{"ttl":60,"authorizations":[{"topic":"^$","channels":[],"permissions":[]}]}'
+
+
+class Servers:
+    """Answers one after the other, each once it is let go."""
+
+    def __init__(self, *answers: bytes | None) -> None:
+        self.answers = list(answers)
+        self.goes_on = asyncio.Event()
+        self.goes_on.set()
+
+    async def ask(self, *told: object, **others: object) -> Authorizations:
+        await self.goes_on.wait()
+        answer = self.answers.pop(0)
+        if answer is None:
+            raise AuthUnavailableError("nobody is there")
+        return _authorizations(answer)
+
+
+def auth_over(servers: Servers, clock: ManualClock) -> ClientAuth:
+    return ClientAuth(cast("AuthServers", servers), lambda: ("10.0.0.7", False, ""), clock)
+
+
+async def test_what_comes_behind_an_auth_waits_and_keeps_its_order() -> None:
+    servers = Servers(ALL)
+    servers.goes_on.clear()
+    auth, seen = auth_over(servers, ManualClock()), []
+    with pytest.raises(NsqError, match="E_AUTH_FIRST AUTH required before PUB"):
+        auth.check("PUB", "t", "")
+    auth.begin()
+    auth.check("PUB", "t", "")  # is for its turn
+
+    async def publish(number: int) -> None:
+        await auth.in_turn("PUB", "t", "")
+        seen.append(number)
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(auth.authenticate(b"secret"))
+        for number in range(5):
+            tasks.create_task(publish(number))
+        await asyncio.sleep(0)
+        servers.goes_on.set()
+    assert seen == [0, 1, 2, 3, 4]
+    auth.check("PUB", "t", "")
+
+
+async def test_nothing_is_done_behind_an_auth_that_was_refused() -> None:
+    auth = auth_over(Servers(None), ManualClock())
+    auth.begin()
+    told = await asyncio.gather(
+        auth.authenticate(b"secret"),
+        auth.in_turn("PUB", "t", ""),
+        auth.in_turn("SUB", "t", "c"),
+        return_exceptions=True,
+    )
+    assert [str(each) for each in told] == ["E_AUTH_FAILED AUTH failed"] * 3
+
+
+async def test_an_answer_is_asked_for_again_when_it_has_expired() -> None:
+    clock, servers = ManualClock(), Servers(ALL, ALL, NONE)
+    auth = auth_over(servers, clock)
+    auth.begin()
+    await auth.authenticate(b"secret")
+    clock.advance(59_999)
+    await auth.in_turn("PUB", "t", "")
+    assert len(servers.answers) == 2
+    clock.advance(1)
+    auth.check("PUB", "t", "")
+    await asyncio.gather(auth.in_turn("PUB", "t", ""), auth.in_turn("PUB", "u", ""))
+    assert len(servers.answers) == 1, "once for both"
+    clock.advance(60_000)
+    with pytest.raises(NsqError, match='E_UNAUTHORIZED AUTH failed for SUB on "t" "c"'):
+        await auth.in_turn("SUB", "t", "c")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"ttl":0}',
+        b'{"ttl":"5"}',
+        b'{"ttl":5,"authorizations":[{"topic":"("}]}',
+        b'{"ttl":5,"authorizations":[{"topic":"a)|(b"}]}',
+        b'{"ttl":5,"authorizations":[{"topic":"(((a{1000}){1000}){1000})"}]}',
+        b'{"ttl":5,"authorizations":[{"channels":["[a"]}]}',
+        b'{"ttl":5,"authorizations":[{"permissions":["own"]}]}',
+        b'{"ttl":5,"authorizations":[' + b",".join([b"{}"] * 1001) + b"]}",
+    ],
+)
+def test_an_answer_that_cannot_be_used_is_none(answer: bytes) -> None:
+    with pytest.raises(ValueError):
+        _authorizations(answer)
+
+
+async def test_a_secret_that_no_server_takes_is_refused() -> None:
+    servers = AuthServers([parse_auth_server("127.0.0.1:1")], "", lambda below: 0)
+    for secret in (bytes(16 * 1024 + 1), b"x"):
+        with pytest.raises(AuthUnavailableError):
+            await servers.ask(secret, "", has_tls=False, common_name="")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "host", "ftp://host", "http://", "http://host:x", "http://host?a=b", "host:65536"]
+)
+def test_what_is_no_address_of_an_auth_server_is_refused(text: str) -> None:
+    with pytest.raises(InvalidSettingError):
+        parse_auth_server(text)
