@@ -47,47 +47,77 @@ def acl() -> None:
     """Show and change ACLs: who may do what."""
 
 
-class _Resource(NamedTuple):
-    """A resource as the command line names it, None where it names none."""
+class _Asked(NamedTuple):
+    """Which ACLs the command line speaks of; None and () where it says nothing."""
 
     kind: str | None
     name: str | None
+    principals: tuple[str, ...]
+    operations: tuple[str, ...]
+    host: str | None
+    prefixed: bool
+
+    def filters(self, *, match: bool = False) -> list[AclFilter]:
+        """What matches all that is said; with `match` whatever applies to the resource."""
+        literal = PatternType.LITERAL if self.kind else ANY
+        return [
+            AclFilter(
+                ANY if self.kind is None else ResourceType[self.kind.upper()],
+                self.name,
+                MATCH if match else PatternType.PREFIXED if self.prefixed else literal,
+                principal,
+                self.host,
+                ANY if operation is None else _operation(operation),
+            )
+            for principal in self.principals or (None,)
+            for operation in self.operations or (None,)
+        ]
 
 
-def _resource_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that name a resource: the command gets it as `resource`."""
-
-    @wraps(command)
-    def gathered(**options: Any) -> None:
-        named = [(kind, name) for kind in _RESOURCES if (name := options.pop(kind)) is not None]
-        if options.pop("of_cluster"):
-            named.append(("cluster", "kafka-cluster"))
-        if len(named) > 1:
-            raise click.UsageError("give one resource: --topic, --group, --transactional-id, --cluster, ...")
-        command(resource=_Resource(*named[0]) if named else _Resource(None, None), **options)
-
-    gathered = click.option("--cluster", "of_cluster", is_flag=True, help="The cluster itself.")(gathered)
-    for kind, noun in reversed(_RESOURCES.items()):
-        option = click.option(f"--{kind.replace('_', '-')}", kind, metavar="NAME", help=f"This {noun}; '*' for all.")
-        gathered = option(gathered)
-    return gathered
+def _operation(name: str) -> Operation:
+    return Operation[name.upper().replace("-", "_")]
 
 
-def _other_options(command: Callable[..., None]) -> Callable[..., None]:
-    for option in (
-        click.option("--host", metavar="ADDRESS", help="From this address; '*' for everywhere."),
-        click.option(
-            "--operation",
-            "operations",
-            metavar="NAME",
-            multiple=True,
-            type=click.Choice(_OPERATIONS, case_sensitive=False),
-            help=f"What is done: {', '.join(_OPERATIONS)}; repeatable.",
-        ),
-        click.option("--principal", "principals", metavar="TYPE:NAME", multiple=True, help="Who, as User:anna."),
-    ):
-        command = option(command)
-    return command
+def _asked_options(prefixed: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The options that say which ACLs: the command gets them as `asked`. `prefixed` is the help of --prefixed."""
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def gathered(**options: Any) -> None:
+            named = [(kind, name) for kind in _RESOURCES if (name := options.pop(kind)) is not None]
+            if options.pop("of_cluster"):
+                named.append(("cluster", "kafka-cluster"))
+            if len(named) > 1:
+                raise click.UsageError("give one resource: --topic, --group, --transactional-id, --cluster, ...")
+            kind, name = named[0] if named else (None, None)
+            command(asked=_Asked(kind, name, *(options.pop(field) for field in _Asked._fields[2:])), **options)
+
+        for option in reversed(
+            (
+                *(
+                    click.option(f"--{kind.replace('_', '-')}", kind, metavar="NAME", help=f"This {noun}; '*' for all.")
+                    for kind, noun in _RESOURCES.items()
+                ),
+                click.option("--cluster", "of_cluster", is_flag=True, help="The cluster itself."),
+                click.option(
+                    "--principal", "principals", metavar="TYPE:NAME", multiple=True, help="Who, as User:anna."
+                ),
+                click.option(
+                    "--operation",
+                    "operations",
+                    metavar="NAME",
+                    multiple=True,
+                    type=click.Choice(_OPERATIONS, case_sensitive=False),
+                    help=f"What is done: {', '.join(_OPERATIONS)}; repeatable.",
+                ),
+                click.option("--host", metavar="ADDRESS", help="From this address; '*' for everywhere."),
+                click.option("--prefixed", is_flag=True, help=prefixed),
+            )
+        ):
+            gathered = option(gathered)
+        return gathered
+
+    return decorated
 
 
 def _require_address(host: str | None) -> None:
@@ -101,18 +131,12 @@ def _require_address(host: str | None) -> None:
 
 @acl.command("list")
 @bootstrap_option
-@_resource_options
-@_other_options
-@click.option("--prefixed", is_flag=True, help="Only ACLs of names that begin with the given one.")
+@_asked_options(prefixed="Only ACLs of names that begin with the given one.")
 @click.option("--match", is_flag=True, help="All ACLs that apply to the resource, prefixes and '*' among them.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of ACLs.")
 def list_acls(
     bootstrap: str,
-    resource: _Resource,
-    principals: tuple[str, ...],
-    operations: tuple[str, ...],
-    host: str | None,
-    prefixed: bool,
+    asked: _Asked,
     match: bool,
     as_json: bool,
 ) -> None:
@@ -124,11 +148,10 @@ def list_acls(
       ottla acl list --topic orders --match
       ottla acl list --principal User:anna
     """
-    filters = _filters(resource, principals, operations, host, prefixed=prefixed, match=match)
 
     async def action(cluster: "Cluster") -> "list[AclBinding]":
         found: dict[AclBinding, None] = {}
-        for each in filters:
+        for each in asked.filters(match=match):
             found.update(dict.fromkeys(await describe_acls(cluster, each)))
         return list(found)
 
@@ -137,20 +160,14 @@ def list_acls(
 
 @acl.command("add")
 @bootstrap_option
-@_resource_options
-@_other_options
-@click.option("--prefixed", is_flag=True, help="The name stands for all that begin with it.")
+@_asked_options(prefixed="The name stands for all that begin with it.")
 @click.option("--deny", is_flag=True, help="Forbid it, whatever is allowed elsewhere.")
 @click.option("--producer", is_flag=True, help="What a producer to --topic needs.")
 @click.option("--consumer", is_flag=True, help="What a consumer of --topic needs, but for its group.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of the ACLs that were added.")
 def add_acls(
     bootstrap: str,
-    resource: _Resource,
-    principals: tuple[str, ...],
-    operations: tuple[str, ...],
-    host: str | None,
-    prefixed: bool,
+    asked: _Asked,
     deny: bool,
     producer: bool,
     consumer: bool,
@@ -165,24 +182,24 @@ def add_acls(
       ottla acl add --principal User:anna --group shop --operation read
       ottla acl add --principal User:guest --topic '*' --operation write --deny
     """
-    wanted = list(operations)
+    wanted = list(asked.operations)
     wanted += ["write", "describe", "create"] * producer + ["read", "describe"] * consumer
-    if resource.kind is None or resource.name is None or not principals or not wanted:
+    if asked.kind is None or asked.name is None or not asked.principals or not wanted:
         raise click.UsageError(
             "give --principal, a resource such as --topic, and --operation (or --producer, --consumer)"
         )
-    _require_address(host)
+    _require_address(asked.host)
     acls = [
         AclBinding(
-            ResourceType[resource.kind.upper()],
-            resource.name,
-            PatternType.PREFIXED if prefixed else PatternType.LITERAL,
+            ResourceType[asked.kind.upper()],
+            asked.name,
+            PatternType.PREFIXED if asked.prefixed else PatternType.LITERAL,
             principal,
-            host or "*",
-            Operation[operation.upper().replace("-", "_")],
+            asked.host or "*",
+            _operation(operation),
             Permission.DENY if deny else Permission.ALLOW,
         )
-        for principal in principals
+        for principal in asked.principals
         for operation in dict.fromkeys(wanted)
     ]
 
@@ -195,18 +212,12 @@ def add_acls(
 
 @acl.command("remove")
 @bootstrap_option
-@_resource_options
-@_other_options
-@click.option("--prefixed", is_flag=True, help="Only ACLs of names that begin with the given one.")
+@_asked_options(prefixed="Only ACLs of names that begin with the given one.")
 @click.option("--all", "is_all", is_flag=True, help="All ACLs, where nothing says which.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of the ACLs that were removed.")
 def remove_acls(
     bootstrap: str,
-    resource: _Resource,
-    principals: tuple[str, ...],
-    operations: tuple[str, ...],
-    host: str | None,
-    prefixed: bool,
+    asked: _Asked,
     is_all: bool,
     as_json: bool,
 ) -> None:
@@ -217,41 +228,16 @@ def remove_acls(
       ottla acl remove --principal User:anna --topic orders --operation read
       ottla acl remove --principal User:guest
     """
-    if not (resource.kind or principals or operations or host or is_all):
+    if not (asked.kind or asked.principals or asked.operations or asked.host or is_all):
         raise click.UsageError("say which ACLs, or --all")
-    filters = _filters(resource, principals, operations, host, prefixed=prefixed, match=False)
 
     async def action(cluster: "Cluster") -> "list[AclBinding]":
-        return [acl for each in filters for acl in await delete_acls(cluster, each)]
+        return [acl for each in asked.filters() for acl in await delete_acls(cluster, each)]
 
     removed = with_cluster(bootstrap, action)
     if not removed:
         raise CommandError("no ACL matches; `ottla acl list` shows all", ExitCode.NOT_FOUND)
     _show(removed, as_json=as_json)
-
-
-def _filters(
-    resource: _Resource,
-    principals: tuple[str, ...],
-    operations: tuple[str, ...],
-    host: str | None,
-    *,
-    prefixed: bool,
-    match: bool,
-) -> "list[AclFilter]":
-    literal = PatternType.LITERAL if resource.kind else ANY
-    return [
-        AclFilter(
-            ANY if resource.kind is None else ResourceType[resource.kind.upper()],
-            resource.name,
-            MATCH if match else PatternType.PREFIXED if prefixed else literal,
-            principal,
-            host,
-            ANY if operation is None else Operation[operation.upper().replace("-", "_")],
-        )
-        for principal in principals or (None,)
-        for operation in operations or (None,)
-    ]
 
 
 def _show(acls: "list[AclBinding]", *, as_json: bool) -> None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import astuple
+
 from ottla.client.errors import broker_error
 from ottla.client.io.cluster import Cluster
 from ottla.model.acl import AclBinding, AclFilter
@@ -14,7 +16,7 @@ EVERY_ACL = AclFilter()
 
 async def describe_acls(cluster: Cluster, wanted: AclFilter = EVERY_ACL) -> list[AclBinding]:
     """The ACLs that a filter matches. Raises BrokerError, also where the cluster keeps no ACLs."""
-    response = await cluster.ask_any(DescribeAclsRequest(*_fields(wanted)), DescribeAclsResponse)
+    response = await cluster.ask_any(DescribeAclsRequest(*astuple(wanted)), DescribeAclsResponse)
     if response.error_code:
         raise broker_error(response.error_code, "ACLs were not described", response.error_message)
     return [
@@ -34,18 +36,7 @@ async def describe_acls(cluster: Cluster, wanted: AclFilter = EVERY_ACL) -> list
 
 async def create_acls(cluster: Cluster, acls: Sequence[AclBinding]) -> None:
     """Add ACLs; one that is there already stays. Raises BrokerError for the first that was refused."""
-    creations = tuple(
-        AclCreation(
-            each.resource_type,
-            each.resource_name,
-            each.pattern_type,
-            each.principal,
-            each.host,
-            each.operation,
-            each.permission,
-        )
-        for each in acls
-    )
+    creations = tuple(AclCreation(*astuple(each)) for each in acls)
     response = await cluster.ask_any(CreateAclsRequest(creations), CreateAclsResponse)
     for acl, result in zip(acls, response.results, strict=True):
         if result.error_code:
@@ -54,7 +45,7 @@ async def create_acls(cluster: Cluster, acls: Sequence[AclBinding]) -> None:
 
 async def delete_acls(cluster: Cluster, wanted: AclFilter) -> list[AclBinding]:
     """Remove the ACLs that a filter matches; returns them. Raises BrokerError."""
-    response = await cluster.ask_any(DeleteAclsRequest((DeleteAclsFilter(*_fields(wanted)),)), DeleteAclsResponse)
+    response = await cluster.ask_any(DeleteAclsRequest((DeleteAclsFilter(*astuple(wanted)),)), DeleteAclsResponse)
     [result] = response.filter_results
     if result.error_code:
         raise broker_error(result.error_code, "ACLs were not removed", result.error_message)
@@ -70,15 +61,3 @@ async def delete_acls(cluster: Cluster, wanted: AclFilter) -> list[AclBinding]:
         )
         for each in result.matching_acls
     ]
-
-
-def _fields(wanted: AclFilter) -> tuple[int, str | None, int, str | None, str | None, int, int]:
-    return (
-        wanted.resource_type,
-        wanted.resource_name,
-        wanted.pattern_type,
-        wanted.principal,
-        wanted.host,
-        wanted.operation,
-        wanted.permission,
-    )
