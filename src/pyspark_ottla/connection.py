@@ -25,6 +25,7 @@ _NUMBERS = {
 _PROTOCOL = "kafka.security.protocol"
 _TLS = {f"kafka.{field.replace('_', '.')}": field for field in ClientTls.__struct_fields__}
 _SASL = {f"kafka.{field.replace('_', '.')}": field for field in ClientSasl.__struct_fields__}
+del _SASL["kafka.sasl.oauthbearer.token"]  # a function does not travel to executors
 
 CONNECTION_OPTIONS = (BOOTSTRAP, "kafka.client.id", _PROTOCOL, *_TLS, *_SASL, *_NUMBERS)
 

@@ -2,25 +2,30 @@
 
 PLAIN            the passwords of the listener's JAAS line
 SCRAM-SHA-...    the credentials in the metadata
+OAUTHBEARER      the keys of those who issue tokens
 """
 
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from ottla.metadata.image.image import MetadataImage
-from ottla.model.sasl import PLAIN
+from ottla.model.sasl import OAUTHBEARER, PLAIN
 from ottla.model.scram_credential import SCRAM_TYPES, ScramCredential
-from ottla.runtime.rng import Rng
+from ottla.runtime.environment import Environment
 from ottla.security.plain import PlainServer
 from ottla.security.sasl_server import SaslServer
 from ottla.security.scram import ITERATIONS_MIN, MECHANISMS, base64_of
 from ottla.security.scram_server import CredentialOf, ScramServer
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.jaas import parse_jaas
+
+if TYPE_CHECKING:
+    from ottla.broker.token_checks import TokenChecks, TokenRules
 
 NONCE_BYTES: Final = 24
 _SALT_BYTES: Final = 16
@@ -38,6 +43,8 @@ class ListenerLogin(Struct, frozen=True):
     """The largest request before that."""
     reauth_ms: int
     """After how long they have to do it again; 0 for never."""
+    tokens: "TokenRules | None" = None
+    """What has to stand in their access tokens; None where there are none."""
 
     def __repr__(self) -> str:
         """Without the passwords."""
@@ -56,9 +63,14 @@ class _Shape(Struct, frozen=True):
 class Authentication:
     """Belongs to the event loop."""
 
-    def __init__(self, settings: BrokerSettings, current_image: Callable[[], MetadataImage], rng: Rng) -> None:
+    def __init__(
+        self, settings: BrokerSettings, current_image: Callable[[], MetadataImage], environment: Environment
+    ) -> None:
         self._current_image = current_image
-        self._rng = rng
+        self._environment = environment
+        self._rng = rng = environment.rng
+        self._tokens: TokenChecks | None = None
+        self._has_started = False
         self._secret = rng.token_bytes(_SALT_BYTES)
         self._shaped: Mapping[str, Mapping[int, ScramCredential]] | None = None
         self._shapes: dict[int, Sequence[_Shape]] = {}
@@ -80,11 +92,34 @@ class Authentication:
             for name, protocol in settings.listeners.protocols.items()
             if protocol.has_sasl
         }
+        rules = [login.tokens for login in self.listeners.values() if login.tokens is not None]
+        if rules and self._tokens is None:
+            from ottla.broker.token_checks import TokenChecks  # only who takes tokens reads it
 
-    def server(self, login: ListenerLogin, mechanism: str) -> SaslServer:
-        """The server of one exchange by one of the mechanisms of the listener."""
+            self._tokens = TokenChecks(self._environment)
+            if self._has_started:
+                self._tokens.begin()
+        if self._tokens is not None:
+            self._tokens.use(rules)
+
+    async def start(self) -> None:
+        """Read the keys that sign tokens, before any client comes. Raises InvalidSettingError."""
+        self._has_started = True
+        if self._tokens is not None:
+            await self._tokens.start()
+
+    def server(self, login: ListenerLogin, mechanism: str, complain: Callable[[str], None]) -> SaslServer:
+        """The server of one exchange by one of the mechanisms of the listener. `complain` is told what the client is
+        not.
+        """
         if mechanism == PLAIN:
             return PlainServer(login.passwords)
+        if mechanism == OAUTHBEARER:
+            from ottla.security.oauth_server import OauthServer
+
+            assert self._tokens is not None
+            assert login.tokens is not None
+            return OauthServer(partial(self._tokens.check, login.tokens), complain)
         return self.scram_server(mechanism, self.credential_of(mechanism))
 
     def scram_server(self, mechanism: str, credential_of: CredentialOf) -> ScramServer:
@@ -140,4 +175,9 @@ def _login_of(settings: BrokerSettings, listener: str) -> ListenerLogin:
     assert isinstance(receive_bytes_max, int)
     assert isinstance(reauth_ms, int)
     passwords = parse_jaas(line).users if isinstance(line, str) else {}
-    return ListenerLogin(mechanisms, passwords, receive_bytes_max, reauth_ms)
+    tokens = None
+    if OAUTHBEARER in mechanisms:
+        from ottla.broker.token_checks import token_rules
+
+        tokens = token_rules(settings, listener)
+    return ListenerLogin(mechanisms, passwords, receive_bytes_max, reauth_ms, tokens)

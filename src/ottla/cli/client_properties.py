@@ -83,6 +83,7 @@ KEYS: Final[Mapping[str, ClientKey]] = MappingProxyType(
         "retry.backoff.ms": ClientKey("retry_backoff_ms"),
         "sasl.jaas.config": ClientKey("sasl_jaas_config", is_text=True),
         "sasl.mechanism": ClientKey("sasl_mechanism", is_text=True),
+        "sasl.oauthbearer.token.endpoint.url": ClientKey("sasl_oauthbearer_token_endpoint_url", is_text=True),
         "sasl.password": ClientKey("sasl_password", is_text=True),
         "sasl.username": ClientKey("sasl_username", is_text=True),
         "security.protocol": ClientKey("security_protocol", is_text=True),

@@ -1,6 +1,6 @@
 """The options of every client: addresses, timeouts, retries and limits."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -86,7 +86,7 @@ class ClientOptions(Struct, frozen=True):
         return replace(self, **{name: min(getattr(self, name), limit_ms) for name in parts})
 
     @classmethod
-    def of(cls, bootstrap: str | Iterable[str | Address], **settings: int | str) -> "ClientOptions":
+    def of(cls, bootstrap: str | Iterable[str | Address], **settings: int | str | Callable[[], str]) -> "ClientOptions":
         """Options from addresses and any of the fields above by name.
 
         Addresses are a comma-separated string such as `"a:9092,b:9092"`, or a list. Raises InvalidOptionError.

@@ -20,6 +20,9 @@ class PlainServer:
 
     __slots__ = ("_passwords", "user")
 
+    expires_ms: int | None = None
+    by_token = False
+
     def __init__(self, passwords: Mapping[str, str]) -> None:
         """`passwords` by user."""
         self._passwords: Mapping[str, str] | None = passwords

@@ -17,6 +17,10 @@ class SaslServer(Protocol):
 
     user: str | None
     """Who the client is; None until it has proved it."""
+    expires_ms: int | None
+    """Until when what it proved that with is good, by the wall clock; None for as long as it is there."""
+    by_token: bool
+    """Whether that was a delegation token (KIP-48)."""
 
     def answer(self, message: bytes | memoryview) -> bytes:
         """What to answer to the next message."""

@@ -51,6 +51,8 @@ class ScramServer:
         "_nonce",
         "_step",
         "_user",
+        "by_token",
+        "expires_ms",
         "user",
     )
 
@@ -66,6 +68,8 @@ class ScramServer:
         self._step = _Step.FIRST
         self.user: str | None = None
         """Who the client is; None until it has proved it."""
+        self.expires_ms: int | None = None
+        self.by_token = False
 
     def answer(self, message: bytes | memoryview) -> bytes:
         """What to answer to the next message, be it the first or the second."""

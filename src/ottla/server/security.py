@@ -49,6 +49,7 @@ class Security:
         self._authentication: Authentication | None = None
         self._gateway: KafkaGateway | None = None
         self._current_image: Callable[[], MetadataImage] | None = None
+        self._has_started = False
         self.authorizer: Authorizer = ALLOW_ALL if authorizer is None else authorizer
         """Says who may do what."""
         if authorizer is None and settings.text("authorizer.class.name"):
@@ -76,15 +77,19 @@ class Security:
         elif self._authentication is None:
             from ottla.broker import authentication
 
-            self._authentication = authentication.Authentication(settings, self._current_image, self._environment.rng)
+            self._authentication = authentication.Authentication(settings, self._current_image, self._environment)
             self._gateway.authentication = self._authentication
+            if self._has_started:
+                self._environment.tasks.spawn(self._authentication.start(), "keys that sign tokens")
         else:
             self._authentication.configure(settings)
 
     async def learn(self, cluster_secret: Callable[[], Awaitable[bytes]]) -> None:
-        """The metadata store is open. Raises StoreError."""
+        """The metadata store is open. Raises StoreError, and InvalidSettingError."""
+        self._has_started = True
         if self._authentication is not None:
             self._authentication.use_secret(await cluster_secret())
+            await self._authentication.start()
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """The metadata changed."""

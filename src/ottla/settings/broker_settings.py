@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from ottla.model.sasl import OAUTHBEARER
 from ottla.settings.broker_group_table import require_consistent_group_bounds
+from ottla.settings.broker_oauth_table import UNSIGNED_CLASS
 from ottla.settings.broker_table import ALIASES, BROKER_SETTINGS
 from ottla.settings.definition import Complaints, InvalidSettingError
 from ottla.settings.foreign_settings import ignored_reason, refused_reason
@@ -206,6 +208,7 @@ class BrokerSettings:
 
         for prefixes, check in (
             (_ABOUT_LISTENERS, check_listeners),
+            (("sasl.", "listener"), lambda: self._check_tokens(listeners)),
             (("log.dir",), self._check_directories),
             (("group.",), self._check_groups),
             (("max.connections.per.ip",), self._check_connections),
@@ -218,6 +221,21 @@ class BrokerSettings:
                 complaints.add(error, _named_in(error, given))
         complaints.raise_any()
         return listeners[0]
+
+    def _check_tokens(self, listeners: list[ListenerEndpoints]) -> None:
+        for listener, protocol in listeners[0].protocols.items() if listeners else ():
+            mechanisms = self.for_listener(listener, "sasl.enabled.mechanisms") if protocol.has_sasl else ()
+            assert isinstance(mechanisms, tuple)
+            if (
+                OAUTHBEARER in mechanisms
+                and self.for_listener(listener, "sasl.oauthbearer.jwks.endpoint.url", OAUTHBEARER) is None
+                and self.for_listener(listener, "sasl.server.callback.handler.class", OAUTHBEARER) != UNSIGNED_CLASS
+            ):
+                raise InvalidSettingError(
+                    f"sasl.oauthbearer.jwks.endpoint.url is missing: listener {listener} takes tokens of OAUTHBEARER, "
+                    "and it says whose; for tests alone, sasl.server.callback.handler.class may name the class that "
+                    "takes tokens which nobody has signed"
+                )
 
     def _check_directories(self) -> None:
         directories = [Path(path).absolute() for path in self.data_directories]

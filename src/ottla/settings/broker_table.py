@@ -9,6 +9,7 @@ from typing import Final
 from ottla.settings.broker_group_table import GROUP_PROTOCOL_SETTINGS
 from ottla.settings.broker_log_table import LOG_SETTINGS
 from ottla.settings.broker_nsq_table import NSQ_SETTINGS
+from ottla.settings.broker_oauth_table import OAUTH_SETTINGS
 from ottla.settings.broker_redis_table import REDIS_SETTINGS
 from ottla.settings.broker_replication_table import REPLICATION_SETTINGS
 from ottla.settings.broker_sasl_table import SASL_SETTINGS
@@ -514,6 +515,7 @@ BROKER_SETTINGS: Final[SettingTable] = setting_table(
         *GROUP_PROTOCOL_SETTINGS,
         *_QUOTAS,
         *SASL_SETTINGS,
+        *OAUTH_SETTINGS,
         *TLS_SETTINGS,
         *TRANSACTION_SETTINGS,
         *SHARE_SETTINGS,

@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from ottla.settings.listener_overrides import PREFIX
+
 _THREADS: Final = "Ottla has one event loop and a log I/O thread for each data directory"
 _QUORUM: Final = "the store of --metadata keeps the metadata; there is no KRaft quorum"
 _OPENSSL: Final = "TLS is OpenSSL's, which has no Java providers"
+_BETWEEN_BROKERS: Final = "brokers prove the secret of their cluster to each other"
 _METRICS: Final = "there are no Java metrics reporters"
 _REPLICATION: Final = "Ottla's brokers use fixed times and limits among themselves"
 
@@ -46,6 +49,9 @@ IGNORED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
         "queued.max.requests": "use queued.max.request.bytes",
         "replica.socket.receive.buffer.bytes": "the operating system sizes the buffer automatically",
         "request.timeout.ms": _REPLICATION,
+        "sasl.client.": _BETWEEN_BROKERS,
+        "sasl.login.": _BETWEEN_BROKERS,
+        "sasl.oauthbearer.": _BETWEEN_BROKERS,
         "share.coordinator.": "the share coordinator needs no threads, and prunes its topic every five minutes",
         "socket.connection.setup.timeout.": _REPLICATION,
         "ssl.keymanager.algorithm": _OPENSSL,
@@ -99,18 +105,29 @@ def ignored_reason(name: str, text: str) -> str | None:
     value = text.strip()
     if value in HARMLESS_VALUES.get(name, ()):
         return "this is already the case"
-    if refused_reason(name) is not None:
-        return None
-    return _longest(IGNORED_PREFIXES, name)
+    prefix = _prefix_of(name)
+    return IGNORED_PREFIXES.get(prefix)
 
 
 def refused_reason(name: str) -> str | None:
     """Why a setting of Kafka's is refused; None for one that is unknown or ignored."""
-    if name in HARMLESS_VALUES:
-        return _longest(REFUSED_PREFIXES, name)
-    return _longest(REFUSED_PREFIXES, name)
+    return REFUSED_PREFIXES.get(_prefix_of(name))
 
 
-def _longest(prefixes: Mapping[str, str], name: str) -> str | None:
-    found = [prefix for prefix in prefixes if name == prefix or (prefix[-1] == "." and name.startswith(prefix))]
-    return prefixes[max(found, key=len)] if found else None
+def _prefix_of(name: str) -> str:
+    """The longest prefix of either table that a name begins with."""
+    setting = _for_all_listeners(name)
+    found = [
+        prefix
+        for prefix in (*IGNORED_PREFIXES, *REFUSED_PREFIXES)
+        if setting == prefix or (prefix[-1] == "." and setting.startswith(prefix))
+    ]
+    return max(found, key=len, default="")
+
+
+def _for_all_listeners(name: str) -> str:
+    """The setting, where it is given for one listener or mechanism alone."""
+    if not name.startswith(PREFIX):
+        return name
+    rest = name[len(PREFIX) :].partition(".")[2]
+    return rest if rest.startswith("sasl.") else rest.partition(".")[2] if ".sasl." in rest else rest

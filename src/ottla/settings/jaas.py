@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ottla.model.sasl import PLAIN, SCRAM_SHA_512
+from ottla.model.sasl import OAUTHBEARER, PLAIN, SCRAM_SHA_512
 from ottla.settings.value import SettingValue
 
 PLAIN_MODULE: Final = "PlainLoginModule"
@@ -90,7 +90,7 @@ def jaas_line(mechanism: str, username: str, password: str) -> str:
 
 def mechanism_of(entry: JaasEntry) -> str:
     """The mechanism that a login module is for, where nothing else says it."""
-    return PLAIN if entry.module == PLAIN_MODULE else SCRAM_SHA_512
+    return {PLAIN_MODULE: PLAIN, OAUTHBEARER_MODULE: OAUTHBEARER}.get(entry.module, SCRAM_SHA_512)
 
 
 class JaasLine(Struct, frozen=True):

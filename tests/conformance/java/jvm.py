@@ -81,10 +81,13 @@ class Jvm:
         self._ids = itertools.count()
         self._calls: dict[int, tuple[str, Future[Ended]]] = {}
         self.stderr = folder / "stderr"
+        self.token = folder / "token"
+        """A file that Kafka's clients may take a token from."""
         classes = folder / "classes"
         classes.mkdir()
         tools = f"-Dtools={os.pathsep.join(map(str, _jars(tools=True)))}"
-        command = ["java", *FLAGS, "-cp", compiled(classes), tools, "Runner"]
+        allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=file://{self.token}"
+        command = ["java", *FLAGS, "-cp", compiled(classes), tools, allowed, "Runner"]
         with self.stderr.open("w") as stderr:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=folder

@@ -57,3 +57,53 @@ def test_without_sasl_nobody_is_told_a_password():
     made = ClientOptions.of("localhost:9092", sasl_username="a", sasl_password="p")
     assert made.sasl is None
     assert ClientOptions(made.bootstrap, sasl=ClientSasl(sasl_username="a", sasl_password="p")).sasl is None
+
+
+OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"sasl_oauthbearer_token": lambda: " a.b.c\n"},
+        {"sasl_mechanism": "OAUTHBEARER", "sasl_oauthbearer_token": lambda: "a.b.c"},
+        {"sasl_jaas_config": f"{OAUTH};", "sasl_oauthbearer_token": lambda: "a.b.c"},
+    ],
+)
+def test_a_token_comes_from_a_function(settings):
+    made = options(**settings).sasl
+    assert made is not None
+    assert (made.mechanism, made.token()) == ("OAUTHBEARER", "a.b.c")
+    assert "a.b.c" not in repr(made)
+
+
+def test_a_token_comes_from_a_file_each_time(tmp_path):
+    path = tmp_path / "the token"
+    made = options(sasl_oauthbearer_token_endpoint_url=f"file://{path}".replace(" ", "%20")).sasl
+    assert made is not None
+    for token in ("a.b.c", "d.e.f"):
+        path.write_text(f"{token}\n")
+        assert made.token() == token
+    for content in (b"", b"\xff", b"a b"):
+        path.write_bytes(content)
+        with pytest.raises(InvalidOptionError, match="token"):
+            made.token()
+    path.unlink()
+    with pytest.raises(InvalidOptionError, match="No such file"):
+        made.token()
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        ({"sasl_mechanism": "OAUTHBEARER"}, "needs sasl_oauthbearer_token_endpoint_url or"),
+        ({"sasl_mechanism": "OAUTHBEARER", "sasl_username": "a", "sasl_password": "p"}, "needs"),
+        ({"sasl_oauthbearer_token_endpoint_url": "https://issuer/token"}, "must be file:///PATH"),
+        ({"sasl_oauthbearer_token": "a.b.c"}, "sasl_oauthbearer_token"),
+        ({"sasl_jaas_config": f"{OAUTH};", "sasl_mechanism": "SCRAM-SHA-512"}, "is not for"),
+        ({"sasl_jaas_config": f"{PLAIN} username=a password=p;", "sasl_mechanism": "OAUTHBEARER"}, "is not for"),
+    ],
+)
+def test_a_token_needs_a_source(settings, what):
+    with pytest.raises(InvalidOptionError, match=what):
+        options(**settings)

@@ -1,6 +1,6 @@
 """A client proves who it is, after the versions and before anything else (KIP-43, KIP-152).
 
-SaslHandshake --> SaslAuthenticate, once for PLAIN and twice for SCRAM --> how long the session lasts (KIP-368)
+SaslHandshake --> SaslAuthenticate, twice for SCRAM and else once --> how long the session lasts (KIP-368)
 """
 
 from typing import Final
@@ -9,7 +9,7 @@ from ottla.client.errors import BrokerError, ProtocolViolationError, broker_erro
 from ottla.client.io.client_io import Connection
 from ottla.client.sasl import ClientSasl, salted
 from ottla.model.error_code import ErrorCode
-from ottla.model.sasl import PLAIN
+from ottla.model.sasl import OAUTHBEARER, PLAIN
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from ottla.runtime.rng import Rng
@@ -28,8 +28,9 @@ async def log_in(connection: Connection, sasl: ClientSasl, rng: Rng, timeout_ms:
     what `Connection.request` raises.
     """
     mechanism = sasl.mechanism
-    user, password = sasl.credentials
-    what = f"could not log in to {connection.address} as {user!r} by {mechanism}"
+    user, password = ("", "") if mechanism == OAUTHBEARER else sasl.credentials
+    who = f" as {user!r}" if user else ""
+    what = f"could not log in to {connection.address}{who} by {mechanism}"
     answer = await connection.request(SaslHandshakeRequest(mechanism), SaslHandshakeResponse, timeout_ms=timeout_ms)
     if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         raise BrokerError(
@@ -50,6 +51,12 @@ async def log_in(connection: Connection, sasl: ClientSasl, rng: Rng, timeout_ms:
             raise broker_error(response.error_code, what, response.error_message)
         return response
 
+    if mechanism == OAUTHBEARER:
+        outcome = await exchange(f"n,,\x01auth=Bearer {sasl.token()}\x01\x01".encode())
+        if outcome.auth_bytes:  # why it is refused, which has to be acknowledged
+            await exchange(b"\x01")
+            raise ProtocolViolationError(f"{what}: the broker neither took nor refused the token")
+        return outcome.session_lifetime_ms
     if mechanism == PLAIN:
         return (await exchange(f"\0{user}\0{password}".encode())).session_lifetime_ms
     client = ScramClient(MECHANISMS[mechanism], user, base64_of(rng.token_bytes(NONCE_BYTES)))

@@ -28,7 +28,7 @@ async def handle(ctx: RequestContext, request: SaslHandshakeRequest) -> SaslHand
             ctx.connection.drain()
             mechanisms = login.listener.mechanisms
         return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=mechanisms)
-    server = await connection.gateway.sasl_server(login, request.mechanism, ctx.connection.listener_name)
+    server = await connection.gateway.sasl_server(login, request.mechanism, ctx.connection)
     login.begin(server, request.mechanism, now_ms)
     if login.is_again:
         connection.must_log_in = True
@@ -38,13 +38,7 @@ async def handle(ctx: RequestContext, request: SaslHandshakeRequest) -> SaslHand
 def _may_begin(login: Login, now_ms: int) -> bool:
     if login.step is not Step.DONE:
         return login.step is Step.HANDSHAKE
-    listener = login.listener
-    return (
-        listener is not None
-        and listener.reauth_ms > 0
-        and not login.is_peer
-        and now_ms - login.begun_ms >= REAUTH_MS_MIN
-    )
+    return login.has_session and not login.is_peer and now_ms - login.begun_ms >= REAUTH_MS_MIN
 
 
 API = Api(ApiKey.SASL_HANDSHAKE, 1, 1, handle, is_async=True, starts_eagerly=True)

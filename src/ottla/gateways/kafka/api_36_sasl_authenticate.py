@@ -39,7 +39,7 @@ def handle(ctx: RequestContext, request: SaslAuthenticateRequest) -> None:
         answer = server.answer(request.auth_bytes)
         lifetime_ms = 0
         if server.user is not None:
-            lifetime_ms = connection.logged_in(server.user)
+            lifetime_ms = connection.logged_in(server)
             if ctx.api_version < FIRST_VERSION_WITH_LIFETIME:
                 lifetime_ms = 0  # its session ends all the same: a client chooses the version
     except SaslError as error:

@@ -48,6 +48,9 @@ TELEMETRY: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TE
 PRINCIPALS_MAX: Final = 10_000
 """Principals that are remembered to be one object each."""
 
+SESSION_MS_MAX: Final = 365 * 86_400_000
+"""Nobody's connection lasts for longer."""
+
 _KNOWN_KEYS: Final = frozenset(map(int, ApiKey))
 
 WAIT_BEHIND_FETCHES: Final = frozenset({ApiKey.FETCH, ApiKey.METADATA})
@@ -147,10 +150,10 @@ class KafkaGateway:
             return of_users
         return tuple(dict.fromkeys((*of_users, authenticator.mechanism)))
 
-    async def sasl_server(self, login: "Login", mechanism: str, listener_name: str) -> "SaslServer":
+    async def sasl_server(self, login: "Login", mechanism: str, connection: Connection) -> "SaslServer":
         """The server of an exchange. By the mechanism of brokers, the first message says whether it is one."""
         authenticator, authentication = self.authenticator, self.authentication
-        is_of_brokers = authenticator is not None and self._is_of_brokers(listener_name)
+        is_of_brokers = authenticator is not None and self._is_of_brokers(connection.listener_name)
         if authenticator is not None and is_of_brokers and mechanism == authenticator.mechanism and not login.is_again:
             if login.listener is None or authentication is None:
                 login.is_peer = True
@@ -166,7 +169,7 @@ class KafkaGateway:
             return authentication.scram_server(mechanism, find)
         assert authentication is not None
         assert login.listener is not None
-        return authentication.server(login.listener, mechanism)
+        return authentication.server(login.listener, mechanism, connection.complain)
 
     @property
     def failure_delay_ms(self) -> int:
@@ -282,31 +285,38 @@ class KafkaConnection(OrderedHandler):
             name = ApiKey(api_key).name if api_key in _KNOWN_KEYS else f"API key {api_key}"
             raise InvalidInputError(f"a request of {name} {when}")
 
-    def logged_in(self, user: str) -> int:
+    def logged_in(self, server: "SaslServer") -> int:
         """It has proved who it is: that is its principal from now on. Returns for how many milliseconds, 0 for good.
 
         Raises SaslError.
         """
-        login, gateway = self.login, self.gateway
+        login, gateway, user = self.login, self.gateway, server.user
         assert login is not None
+        assert user is not None
         if login.is_peer:
             assert gateway.authenticator is not None
             broker_id = int(user)
             gateway.authenticator.require_registered(broker_id)
             principal = broker_principal(broker_id)
         else:
-            principal = gateway.principal(USER, user, self.connection)
+            principal = gateway.principal(USER, user, self.connection, by_token=server.by_token)
         login.succeed(principal)
         self.principal = principal
         self.who = gateway.without_host(principal)
         self.must_log_in = False
         self.connection.receiver.limit_frames(None)
-        lifetime_ms = 0 if login.is_peer or login.listener is None else login.listener.reauth_ms
+        limits_ms = [login.listener.reauth_ms] if not login.is_peer and login.listener is not None else []
+        limits_ms = [each for each in limits_ms if each]
+        if server.expires_ms is not None:
+            limits_ms.append(max(server.expires_ms - gateway.broker.clock.now_ms(), 0))
         if login.session_timer is not None:
             login.session_timer.cancel()
             login.session_timer = None
-        if lifetime_ms:
-            login.session_timer = gateway.broker.timer.schedule(lifetime_ms, self._end_session)
+        login.has_session = bool(limits_ms)
+        if not limits_ms:
+            return 0
+        lifetime_ms = min(limits_ms)
+        login.session_timer = gateway.broker.timer.schedule(min(lifetime_ms, SESSION_MS_MAX), self._end_session)
         return lifetime_ms
 
     def _end_session(self) -> None:

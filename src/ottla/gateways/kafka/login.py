@@ -47,7 +47,17 @@ _ALLOWED: Final = {
 class Login:
     """Belongs to the event loop."""
 
-    __slots__ = ("begun_ms", "is_peer", "listener", "mechanism", "server", "session_timer", "step", "user")
+    __slots__ = (
+        "begun_ms",
+        "has_session",
+        "is_peer",
+        "listener",
+        "mechanism",
+        "server",
+        "session_timer",
+        "step",
+        "user",
+    )
 
     def __init__(self, listener: ListenerLogin | None) -> None:
         """`listener` is how clients log in there; None where only brokers prove who they are."""
@@ -63,6 +73,8 @@ class Login:
         """Who it proved to be the last time: it stays the same."""
         self.begun_ms = 0
         """When the latest exchange began, by the monotonic clock."""
+        self.has_session = False
+        """Whether it has to log in again after a while."""
         self.session_timer: TimerTask | None = None
         """Ends the session of a client that has to log in again now and then."""
 
@@ -113,6 +125,8 @@ class _Refused:
     """An exchange that fails whatever is said in it."""
 
     user: str | None = None
+    expires_ms: int | None = None
+    by_token = False
 
     def __init__(self, why: str) -> None:
         self._why = why

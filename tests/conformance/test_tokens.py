@@ -1,0 +1,176 @@
+"""Clients of others log in by OAUTHBEARER, with tokens that an issuer signed, and stay longer than a token is good."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiokafka
+import aiokafka.abc
+import confluent_kafka
+import confluent_kafka.admin
+import kafka
+import kafka.net.sasl.oauth
+import pytest
+
+from ottla.cli.main import run
+from ottla.client.errors import BrokerError
+from ottla.client.io.asyncio_io import AsyncioIo
+from ottla.client.io.blocking_io import BlockingIo
+from ottla.client.options import ClientOptions
+from ottla.model.error_code import ErrorCode
+from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from tests.broker_process import BrokerProcess
+from tests.tokens import TokenIssuer, write_jwks
+
+ISSUER = TokenIssuer.rsa("of-the-test")
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    directory = tmp_path_factory.mktemp("tokens")
+    settings = {
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": write_jwks(directory / "keys.json", ISSUER),
+        "sasl.oauthbearer.expected.audience": "ottla",
+        "authorizer.class.name": "StandardAuthorizer",
+        "super.users": "User:alice",
+    }
+    with BrokerProcess(directory / "data", settings, protocol="SASL_PLAINTEXT") as broker:
+        yield broker
+
+
+def librdkafka(broker: BrokerProcess, token: str, expires: float) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": broker.bootstrap,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "oauth_cb": lambda _: (token, expires),
+    }
+
+
+def test_librdkafka_logs_in(tokens: BrokerProcess) -> None:
+    config = librdkafka(tokens, ISSUER.token(), time.time() + 3_600)
+    producer = confluent_kafka.Producer(config)
+    outcome: list[Any] = []
+    producer.produce("of-librdkafka", b"value", on_delivery=lambda error, _: outcome.append(error))
+    producer.flush(60)
+    assert outcome == [None]
+    consumer = confluent_kafka.Consumer({**config, "group.id": "g", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["of-librdkafka"])
+    message = consumer.poll(60)
+    assert message is not None
+    assert message.value() == b"value"
+    consumer.close()
+
+
+def test_librdkafka_is_told_that_its_token_is_not_believed(tokens: BrokerProcess) -> None:
+    said: list[Any] = []
+    stranger = TokenIssuer.rsa("of-the-test").token()
+    config = {**librdkafka(tokens, stranger, time.time() + 3_600), "error_cb": said.append}
+    producer = confluent_kafka.Producer(config)
+    end = time.monotonic() + 60
+    while not any(each.code() == confluent_kafka.KafkaError._AUTHENTICATION for each in said):
+        producer.poll(0.1)
+        assert time.monotonic() < end
+    assert "invalid_token" in str(said)
+
+
+class Provider(kafka.net.sasl.oauth.AbstractTokenProvider):
+    def token(self) -> str:
+        return ISSUER.token()
+
+
+def test_kafka_python_logs_in(tokens: BrokerProcess) -> None:
+    config = {
+        "bootstrap_servers": tokens.bootstrap,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauth_token_provider": Provider(),
+    }
+    producer = kafka.KafkaProducer(**config)
+    producer.send("of-kafka-python", b"value").get(60)
+    producer.close()
+    consumer = kafka.KafkaConsumer(
+        "of-kafka-python", **config, auto_offset_reset="earliest", consumer_timeout_ms=60_000
+    )
+    assert next(consumer).value == b"value"
+    consumer.close()
+
+
+class AioProvider(aiokafka.abc.AbstractTokenProvider):
+    async def token(self) -> str:
+        return ISSUER.token()
+
+
+async def test_aiokafka_logs_in(tokens: BrokerProcess) -> None:
+    config = {
+        "bootstrap_servers": tokens.bootstrap,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauth_token_provider": AioProvider(),
+    }
+    async with aiokafka.AIOKafkaProducer(**config) as producer:
+        await producer.send_and_wait("of-aiokafka", b"value")
+    async with aiokafka.AIOKafkaConsumer("of-aiokafka", **config, auto_offset_reset="earliest") as consumer:
+        assert (await consumer.getone()).value == b"value"
+
+
+def options(broker: BrokerProcess, **settings: Any) -> ClientOptions:
+    return ClientOptions.of(broker.bootstrap, security_protocol="SASL_PLAINTEXT", **settings)
+
+
+async def test_our_own_client_asks_for_a_new_token_before_the_last_one_is_over(tokens: BrokerProcess) -> None:
+    asked = [0, 0]
+
+    def provider(number: int) -> Any:
+        def token() -> str:
+            asked[number] += 1
+            return ISSUER.token(lives_s=3)
+
+        return token
+
+    made = [options(tokens, sasl_oauthbearer_token=provider(number)) for number in (0, 1)]
+    connections = (
+        await AsyncioIo().connect(made[0].bootstrap[0], made[0]),
+        await BlockingIo().connect(made[1].bootstrap[0], made[1]),
+    )
+    async with asyncio.timeout(60):
+        while min(asked) < 3:
+            for each in connections:
+                answer = await each.request(ListGroupsRequest(), ListGroupsResponse, timeout_ms=10_000)
+                assert answer.error_code == 0
+            await asyncio.sleep(0.05)
+    for each in connections:
+        assert not each.closed
+        each.close()
+
+
+async def test_our_own_client_says_that_its_token_is_not_believed(tokens: BrokerProcess, tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text(ISSUER.token(aud="another") + "\n")
+    made = options(tokens, sasl_mechanism="OAUTHBEARER", sasl_oauthbearer_token_endpoint_url=f"file://{path}")
+    for connect in (AsyncioIo().connect(made.bootstrap[0], made), BlockingIo().connect(made.bootstrap[0], made)):
+        with pytest.raises(BrokerError, match=r"could not log in to \S+ by OAUTHBEARER.*invalid_token") as refused:
+            await connect
+        assert refused.value.code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def test_our_commands_log_in_by_the_token_of_a_file(tokens: BrokerProcess, tmp_path: Path) -> None:
+    token, config = tmp_path / "token", tmp_path / "client.properties"
+    token.write_text(ISSUER.token())
+    config.write_text(
+        f"bootstrap.servers={tokens.bootstrap}\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;\n"
+        f"sasl.oauthbearer.token.endpoint.url=file://{token}\n"
+    )
+    assert run(["topic", "create", "of-commands", "--command-config", str(config)]) == 0
+
+
+def test_no_token_is_in_the_log(tokens: BrokerProcess) -> None:
+    log = tokens.log_path.read_text()
+    assert "OAUTHBEARER" in log
+    assert "eyJ" not in log
