@@ -4,7 +4,7 @@ import json
 import logging
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -19,16 +19,18 @@ from chaos.cluster_run import run_cluster
 from chaos.crash_run import run_kills, run_power_cuts
 from chaos.disk_trouble import aborted_journal, failing_disk, full_disk, read_only_disk, remounted_disk
 from chaos.loop_image import LoopImageError
+from chaos.nsq_channel import run_channels
 from chaos.planted import planted_in
 from chaos.preloaded import CompilerError
+from chaos.queue_chapter import QueueReport, QueueRound
 from chaos.read_errors import unreadable_disk
 from chaos.report import Report
-from chaos.share_group import ShareReport, ShareRound, run_shares
+from chaos.share_group import run_shares
 from chaos.stage import TroubleOutcome
 
 PARTS = ("kill", "power-cut", "disk", "bit-flip", "cluster")
 """All that are run by default."""
-ON_REQUEST = ("share",)
+ON_REQUEST = ("share", "nsq")
 
 
 @click.command()
@@ -42,7 +44,7 @@ ON_REQUEST = ("share",)
     help="How often something is done to a cluster; of share to one broker, and to three.",
 )
 @click.option("--fault", default="", help="Do to a cluster only what has this in its name, such as `network`.")
-@click.option("--plant", default="", help="Run share with a fault of this name in the brokers, which is to be found.")
+@click.option("--plant", default="", help="Run share or nsq with this fault in the brokers, which is to be found.")
 @click.option("--seed", default=1, show_default=True, help="What chance depends on.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the result there as JSON.")
 def main(
@@ -55,7 +57,7 @@ def main(
     seed: int,
     json_path: Path | None,
 ) -> None:
-    """Run PARTS: kill, power-cut, disk, bit-flip, cluster by default, and share. Ends with 1 when something is wrong.
+    """Run PARTS: kill, power-cut, disk, bit-flip, cluster by default; share, nsq. Ends with 1 if something is wrong.
 
     \b
     Examples:
@@ -66,6 +68,7 @@ def main(
       python -m chaos cluster --rounds 10 --fault network
       python -m chaos share --rounds 100
       python -m chaos share --rounds 4 --plant share-not-written
+      python -m chaos nsq --rounds 20
     """
     # The clients say each second that nobody is there: that is what is being done to them.
     logging.disable(logging.CRITICAL)
@@ -87,8 +90,8 @@ def main(
             report.clusters.append(cluster)
             if cluster.left_out:
                 report.left_out["hosts, their disks and their network"] = cluster.left_out
-        if "share" in wanted:
-            _add_share(report, run_shares(root, rounds, seed, _share_bar(progress, 2 * rounds), brokers))
+        for name, run_queue, total in _queues(wanted, rounds):
+            _add_queue(report, run_queue(root, rounds, seed, _queue_bar(progress, name, total), brokers))
         scenarios = _scenarios(root, wanted)
         if scenarios:
             task = progress.add_task("disks", total=len(scenarios))
@@ -109,8 +112,14 @@ def main(
     shutil.rmtree(root)
 
 
-def _add_share(report: Report, done: ShareReport) -> None:
-    report.shares.append(done)
+def _queues(wanted: Collection[str], rounds: int) -> list[tuple[str, Callable[..., QueueReport], int]]:
+    """The name of each, what runs it, and the number of its rounds."""
+    known = {"share": ("share group", run_shares, 2 * rounds), "nsq": ("NSQ channel", run_channels, rounds)}
+    return [queue for part, queue in known.items() if part in wanted]
+
+
+def _add_queue(report: Report, done: QueueReport) -> None:
+    report.queues.append(done)
     if done.left_out:
         report.left_out["leaders that are cut off"] = done.left_out
 
@@ -157,11 +166,11 @@ def _cluster_bar(progress: Progress, total: int) -> Callable[[int, ClusterRound]
     return on_round
 
 
-def _share_bar(progress: Progress, total: int) -> Callable[[int, ShareRound], None]:
-    task = progress.add_task("share group", total=total)
+def _queue_bar(progress: Progress, name: str, total: int) -> Callable[[int, QueueRound], None]:
+    task = progress.add_task(name, total=total)
 
-    def on_round(number: int, done: ShareRound) -> None:
-        description = f"share group: {done.fault}, done in {done.done_s:.1f} s"
+    def on_round(number: int, done: QueueRound) -> None:
+        description = f"{name}: {done.fault}, done in {done.done_s:.1f} s"
         progress.update(task, completed=number + 1, description=description)
 
     return on_round

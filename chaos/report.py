@@ -8,7 +8,7 @@ from rich.table import Table
 
 from chaos.cluster_run import ClusterReport
 from chaos.crash_run import CrashReport
-from chaos.share_group import ShareReport
+from chaos.queue_chapter import QueueReport
 from chaos.stage import TroubleOutcome
 
 
@@ -18,7 +18,7 @@ class Report:
 
     crashes: list[CrashReport] = field(default_factory=list)
     clusters: list[ClusterReport] = field(default_factory=list)
-    shares: list[ShareReport] = field(default_factory=list)
+    queues: list[QueueReport] = field(default_factory=list)
     troubles: list[TroubleOutcome] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
 
@@ -27,7 +27,7 @@ class Report:
         """Whatever must not be."""
         found = [f"{report.kind}: {violation}" for report in self.crashes for violation in report.violations]
         found += [f"cluster: {violation}" for report in self.clusters for violation in report.violations]
-        found += [f"share group: {violation}" for report in self.shares for violation in report.violations]
+        found += [f"{report.what}: {violation}" for report in self.queues for violation in report.violations]
         return found + [f"{trouble.name}: {problem}" for trouble in self.troubles for problem in trouble.problems]
 
     def as_json(self) -> dict[str, object]:
@@ -35,7 +35,7 @@ class Report:
         return {
             "crashes": [report.as_json() for report in self.crashes],
             "clusters": [report.as_json() for report in self.clusters],
-            "shares": [report.as_json() for report in self.shares],
+            "queues": [report.as_json() for report in self.queues],
             "troubles": [{"name": each.name, "facts": each.facts, "problems": each.problems} for each in self.troubles],
             "left_out": self.left_out,
             "problems": len(self.problems),
@@ -48,8 +48,8 @@ class Report:
             console.print(_moment_table(self.crashes))
         for report in self.clusters:
             console.print(_cluster_table(report))
-        for shares in self.shares:
-            console.print(_share_table(shares))
+        for queue in self.queues:
+            console.print(_queue_table(queue))
         if self.troubles:
             console.print(_trouble_table(self.troubles))
         for name, reason in self.left_out.items():
@@ -97,9 +97,9 @@ def _cluster_table(report: ClusterReport) -> Table:
     return table
 
 
-def _share_table(report: ShareReport) -> Table:
+def _queue_table(report: QueueReport) -> Table:
     table = Table("what was done", "rounds", "s until all was done, at most")
-    table.title = f"a share group: {len(report.rounds)} rounds"
+    table.title = f"{report.what}: {len(report.rounds)} rounds"
     for name in dict.fromkeys(each.fault for each in report.rounds):
         seconds = [each.done_s for each in report.rounds if each.fault == name]
         table.add_row(name, str(len(seconds)), f"{max(seconds):.1f}")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 
+from chaos.queue_chapter import Progress
 from ottla.client import (
     AcknowledgementMode,
     AcknowledgeType,
@@ -21,7 +22,6 @@ from ottla.client.errors import ClientError
 from ottla.client.producing.delivery import Delivery
 from ottla.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
 from ottla.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
-from ottla.simulation.history import Outcome
 from ottla.simulation.share_history import ShareHistory
 from ottla.simulation.share_witness import ShareWitness
 from workload.worker import PATIENCE_S, Worker
@@ -69,31 +69,6 @@ class TimedShareConsumer(ShareConsumer):
                         for offset in range(run.first_offset, run.last_offset + 1):
                             self._asked_s[self._names[topic.topic_id], each.partition_index, offset] = begun_s
         return answer
-
-
-class Progress:
-    """Which values are done, as far as members were told; looks at what is new of a history only."""
-
-    def __init__(self, history: ShareHistory) -> None:
-        self._history = history
-        self._seen = [0, 0]
-        self._values: dict[object, str] = {}
-        self.done: set[str] = set()
-
-    def look(self) -> set[str]:
-        """The values that are accepted or rejected, perhaps, or that were delivered for the last time."""
-        history = self._history
-        settlements = len(history.settlements)  # what they settle is among the deliveries of a moment later
-        deliveries = len(history.deliveries)
-        for delivery in history.deliveries[self._seen[1] : deliveries]:
-            self._values[delivery.place] = delivery.value
-            if delivery.count >= history.deliveries_max:
-                self.done.add(delivery.value)
-        for settlement in history.settlements[self._seen[0] : settlements]:
-            if settlement.is_done and settlement.outcome is not Outcome.FAIL:
-                self.done.add(self._values[settlement.place])
-        self._seen = [settlements, deliveries]
-        return self.done
 
 
 class GroupAtWork(Worker):

@@ -1,7 +1,6 @@
-"""What the chaos of share groups makes of its rounds."""
+"""What the chaos of queues makes of its rounds."""
 
-from chaos.share_group import FAULTS, FAULTS_ALONE, ShareReport, ShareRound
-from chaos.share_work import Progress
+from chaos.queue_chapter import FAULTS, FAULTS_ALONE, Progress, QueueReport, QueueRound
 from ottla.simulation.history import Outcome
 from ottla.simulation.share_history import Delivery, Settlement, ShareHistory
 
@@ -18,7 +17,9 @@ def test_leaders_of_records_and_of_state_are_hit_alone_and_together() -> None:
 
 
 def test_a_report_counts_rounds_by_fault_and_says_the_slowest() -> None:
-    report = ShareReport(1, [ShareRound(0, "a", 2.0), ShareRound(1, "a", 3.0), ShareRound(2, "b", 1.0)])
+    report = QueueReport(
+        "a share group", 1, [QueueRound(0, "a", 2.0), QueueRound(1, "a", 3.0), QueueRound(2, "b", 1.0)]
+    )
     told = report.as_json()
     assert told["rounds"] == 3
     assert told["faults"] == {"a": 2, "b": 1}
