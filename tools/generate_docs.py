@@ -201,6 +201,10 @@ COMPATIBILITY_TAIL = """
 - **A fetch of a topic that does not exist** is answered with UNKNOWN_TOPIC_ID for that topic, an unknown acquire mode
   with INVALID_REQUEST, and offsets of no partitions with none. Kafka fails the whole request with UNKNOWN_SERVER_ERROR.
 - **A change of the start offsets** begins a new epoch of the group, so that a leader with the old state is fenced.
+- **A write of delivery state** (WriteShareGroupState) is refused with FENCED_STATE_EPOCH unless its state epoch is the
+  known one, or -1. Kafka takes every higher one, so the leader of a group that was deleted writes into the group that
+  was made again under its name. A write also raises the leader epoch, and state that begins anew keeps it; in Kafka
+  only reads raise it, and state that begins anew has leader epoch 0.
 - **The lag of a start offset beyond the end** is 0; Kafka's is negative.
 - **An error of a heartbeat** says what is wrong with the member id, and an empty group id is refused when offsets are
   described.

@@ -98,11 +98,12 @@ class ShareScript:
             if not RETRIABLE & set(codes(answer)) or time.monotonic() > deadline:
                 return answer
 
-    def make_topic(self, short: str, partitions: int = 1) -> None:
+    def make_topic(self, short: str, partitions: int = 1) -> UUID:
         topic = create_topics.CreatableTopic(self.name(short), partitions, 1)
         response = self.peer().ask(create_topics.CreateTopicsRequest((topic,), 30_000), 7)
         assert response.topics[0].error_code == 0, response
         self._ids[short] = response.topics[0].topic_id
+        return self._ids[short]
 
     def drop_topic(self, short: str) -> None:
         topic = delete_topics.DeleteTopicState(self.name(short))

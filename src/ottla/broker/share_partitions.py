@@ -173,8 +173,7 @@ class SharePartitions:
         leader_epoch = partition.leader_epoch
         answer = await self._states.read(key, leader_epoch)
         if answer.error is not ErrorCode.NONE:
-            code = ErrorCode.NOT_LEADER_OR_FOLLOWER if answer.error is ErrorCode.FENCED_LEADER_EPOCH else answer.error
-            raise ApiError(code, answer.message or answer.error.name)
+            raise ApiError(_TOLD.get(answer.error, answer.error), answer.message or answer.error.name)
         state = answer.state
         start_offset = state.start_offset
         if start_offset < 0:
@@ -244,6 +243,13 @@ class SharePartitions:
         if _result(loaded) is share:
             del self._partitions[share.key]
         self._released(share)
+
+
+_TOLD: Final = {
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.INVALID_REQUEST: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What a member is told when the state cannot be read; INVALID_REQUEST where there is none."""
 
 
 def _result(loaded: asyncio.Task[SharePartition | ApiError] | None) -> SharePartition | None:

@@ -11,6 +11,7 @@ from ottla.coordination.limits import CoordinatorLimits
 from ottla.coordination.outcome import Outcome, Waiter
 from ottla.coordination.runtime import CoordinatorRuntime
 from ottla.metadata.image.image import MetadataImage
+from ottla.model.error_code import ErrorCode
 from ottla.model.topic_name import SHARE_GROUP_STATE_TOPIC
 from ottla.queues.share_state import ShareKey
 from ottla.queues.share_state_shard import ShareStateShard, StateAnswer, WriteState
@@ -82,13 +83,24 @@ class ShareCoordinator:
     # Requests
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, waiter: Waiter) -> None:
-        """Make a state, or begin it anew."""
+        """Make a state, or begin it anew. UNKNOWN_TOPIC_OR_PARTITION where there is no such partition (any more):
+        nobody would delete its state.
+        """
+        topic = self._image.topic_by_id(key.topic_id)
+        if topic is None or key.partition >= len(topic.partitions):
+            message = "This server does not host this topic-partition."
+            waiter(StateAnswer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=message))
+            return
         request = (key, state_epoch, start_offset)
         self._submit(lambda shard, *asked: shard.handle_initialize(*asked), key, request, waiter)
 
     def read(self, key: ShareKey, leader_epoch: int, waiter: Waiter) -> None:
         """Read a state for the leader of an epoch, -1 for nobody's."""
         self._submit(lambda shard, *asked: shard.handle_read(*asked), key, (key, leader_epoch), waiter)
+
+    def summary(self, key: ShareKey, waiter: Waiter) -> None:
+        """Read a state for whoever describes it."""
+        self._submit(lambda shard, *asked: shard.handle_summary(*asked), key, key, waiter)
 
     def write(self, request: WriteState, waiter: Waiter) -> None:
         """Write what changed."""

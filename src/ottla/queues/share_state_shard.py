@@ -26,6 +26,14 @@ from ottla.queues.share_state import (
 )
 from ottla.queues.state_batches import StateBatch
 
+UNCHECKED_EPOCH: Final = -1
+"""The state epoch or leader epoch of a request that fences nobody and is refused to nobody, as in Kafka."""
+
+FENCED_LEADER: Final = "The leader epoch in the request is older than the epoch on the broker."
+FENCED_STATE: Final = "The share coordinator rejected the request because the share-group state epoch did not match."
+READ_NOTHING: Final = "Read operation on uninitialized share partition not allowed."
+WRITE_NOTHING: Final = "Write operation on uninitialized share partition not allowed."
+
 UPDATES_PER_SNAPSHOT_MAX: Final = 500
 """After so many updates the next write is a snapshot (`share.coordinator.snapshot.update.records.per.snapshot`)."""
 
@@ -110,14 +118,15 @@ class ShareStateShard:
         """Make a state, or begin it anew: key, state epoch and start offset (-1: by the group's reset)."""
         key, state_epoch, start_offset = request
         kept = self._kept.get(key)
-        if kept is not None and state_epoch < kept.state.state_epoch:
-            return _answered(waiter, StateAnswer(ErrorCode.FENCED_STATE_EPOCH, message="The state epoch is too old."))
+        if kept is not None and _is_older(state_epoch, kept.state.state_epoch):
+            return _answered(waiter, StateAnswer(ErrorCode.FENCED_STATE_EPOCH, message=FENCED_STATE))
         before = ShareState(created_ms=now_ms) if kept is None else kept.state
         state = ShareState(
             snapshot_epoch=0 if kept is None else before.snapshot_epoch + 1,
             state_epoch=state_epoch,
             leader_epoch=before.leader_epoch,
             start_offset=start_offset,
+            complete_count=-1 if start_offset == UNKNOWN_OFFSET else 0,
             created_ms=before.created_ms,
             written_ms=now_ms,
         )
@@ -131,31 +140,36 @@ class ShareStateShard:
         kept = self._kept.get(key)
         if kept is None:
             # A leader must not deliver without: what is settled could not be stored.
-            error = ErrorCode.NONE if leader_epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR
-            message = None if leader_epoch < 0 else "The share partition has no state."
-            return _answered(waiter, StateAnswer(error, message=message))
+            return _answered(waiter, StateAnswer(ErrorCode.INVALID_REQUEST, message=READ_NOTHING))
         state = kept.state
-        if 0 <= leader_epoch < state.leader_epoch:
-            return _answered(waiter, _fenced_leader(leader_epoch, state))
+        if _is_older(leader_epoch, state.leader_epoch):
+            return _answered(waiter, StateAnswer(ErrorCode.FENCED_LEADER_EPOCH, message=FENCED_LEADER))
         records: list[ShareStateRecord] = []
         if leader_epoch > state.leader_epoch:
             state = replace(state, leader_epoch=leader_epoch)
             records = [UpdateRecord(key, state.snapshot_epoch, leader_epoch, UNKNOWN_OFFSET, state.complete_count, ())]
         return _answered(waiter, StateAnswer(state=state), records)
 
+    def handle_summary(self, now_ms: int, key: ShareKey, waiter: Waiter) -> Outcome:
+        """Read a state for whoever describes it; an empty one where there is none."""
+        kept = self._kept.get(key)
+        return _answered(waiter, StateAnswer(state=ShareState() if kept is None else kept.state))
+
     def handle_write(self, now_ms: int, request: WriteState, waiter: Waiter) -> Outcome:
-        """Write what changed."""
+        """Write what changed. An epoch of -1 is not checked.
+
+        A state epoch above the known one is of a group that was deleted since, and made again: what its leader knows
+        does not concern the new one. (Kafka writes it.)
+        """
         key = request.key
         kept = self._kept.get(key)
         if kept is None:
-            message = "The share partition has no state."
-            return _answered(waiter, StateAnswer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=message))
+            return _answered(waiter, StateAnswer(ErrorCode.INVALID_REQUEST, message=WRITE_NOTHING))
         state = kept.state
-        if request.leader_epoch < state.leader_epoch:
-            return _answered(waiter, _fenced_leader(request.leader_epoch, state))
-        if request.state_epoch != state.state_epoch:
-            message = f"The state epoch is {state.state_epoch}, not {request.state_epoch}."
-            return _answered(waiter, StateAnswer(ErrorCode.FENCED_STATE_EPOCH, message=message))
+        if _is_older(request.leader_epoch, state.leader_epoch):
+            return _answered(waiter, StateAnswer(ErrorCode.FENCED_LEADER_EPOCH, message=FENCED_LEADER))
+        if request.state_epoch not in (UNCHECKED_EPOCH, state.state_epoch):
+            return _answered(waiter, StateAnswer(ErrorCode.FENCED_STATE_EPOCH, message=FENCED_STATE))
         update = UpdateRecord(
             key,
             state.snapshot_epoch,
@@ -198,6 +212,5 @@ def _answered(waiter: Waiter, answer: StateAnswer, records: Sequence[ShareStateR
     return outcome
 
 
-def _fenced_leader(leader_epoch: int, state: ShareState) -> StateAnswer:
-    message = f"The leader epoch {leader_epoch} is older than {state.leader_epoch}."
-    return StateAnswer(ErrorCode.FENCED_LEADER_EPOCH, message=message)
+def _is_older(epoch: int, known: int) -> bool:
+    return epoch != UNCHECKED_EPOCH and epoch < known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from typing import TYPE_CHECKING, Final, Protocol
 from uuid import UUID
 
@@ -81,6 +81,8 @@ class ShareStates:
             key,
             lambda waiter: self._coordinator.initialize(key, state_epoch, start_offset, waiter),
             lambda remote, leader: remote.initialize(leader, key, state_epoch, start_offset),
+            # The coordinator may learn later than this broker that the topic was made.
+            _RETRIABLE | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION},
         )
 
     async def read(self, key: ShareKey, leader_epoch: int) -> StateAnswer:
@@ -111,7 +113,7 @@ class ShareStates:
         """A state without its batches."""
         return await self._ask(
             key,
-            lambda waiter: self._coordinator.read(key, -1, waiter),
+            lambda waiter: self._coordinator.summary(key, waiter),
             lambda remote, leader: remote.summary(leader, key),
         )
 
@@ -120,6 +122,7 @@ class ShareStates:
         key: ShareKey,
         here: Callable[[Waiter], None],
         there: Callable[[RemoteStates, int], Awaitable[StateAnswer]],
+        retriable: Set[ErrorCode] = _RETRIABLE,
     ) -> StateAnswer:
         answer = StateAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         for wait_ms in TRIES_MS:
@@ -135,7 +138,7 @@ class ShareStates:
                     answer = await there(self._remote, leader)
                 except ClientError as error:
                     answer = StateAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE, message=str(error))
-            if answer.error not in _RETRIABLE:
+            if answer.error not in retriable:
                 return answer
         return answer
 

@@ -28,6 +28,7 @@ class Harness:
         self.environment, self.turn = environment()
         settings = BrokerSettings({"share.coordinator.state.topic.num.partitions": "1"})
         self.shares = ShareCoordinator(settings, self.environment)
+        self.shares.metadata_changed(image_of(topic_record("logs", 1, len(KEYS)), topic_record("gone", 2)))
         self.partition = HeldPartition(self.environment, "__share_group_state", 0)
         self.errors: list[ErrorCode] = []
 
@@ -37,7 +38,7 @@ class Harness:
 
     def read(self, key: ShareKey) -> ShareState | None:
         answers: list[StateAnswer] = []
-        self.shares.read(key, -1, lambda answer: answers.append(answer))
+        self.shares.summary(key, lambda answer: answers.append(answer))
         self.turn.end()
         return answers[0].state if answers and not answers[0].error else None
 
@@ -119,11 +120,33 @@ async def test_the_states_of_a_deleted_topic_are_deleted(harness: Harness) -> No
     harness.shares.metadata_changed(image, ["flights"])
     harness.turn.end()
     assert contents(harness.read(of_flights)) == contents(ShareState())
-    assert contents(harness.read(of_jobs)) == contents(ShareState(state_epoch=7, start_offset=3))
+    assert contents(harness.read(of_jobs)) == contents(ShareState(state_epoch=7, start_offset=3, complete_count=0))
     harness.shares.resigned(harness.partition)
     await harness.elect()
     assert contents(harness.read(of_flights)) == contents(ShareState())
-    assert contents(harness.read(of_jobs)) == contents(ShareState(state_epoch=7, start_offset=3))
+    assert contents(harness.read(of_jobs)) == contents(ShareState(state_epoch=7, start_offset=3, complete_count=0))
+
+
+async def test_no_state_is_made_for_a_topic_that_does_not_exist(harness: Harness) -> None:
+    for key in (ShareKey("group", UUID(int=9), 0), KEYS[0]._replace(partition=len(KEYS))):
+        harness.shares.initialize(key, 0, 0, harness.hear)
+        harness.shares.read(key, 0, harness.hear)
+        harness.turn.end()
+        assert harness.errors == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_REQUEST]
+        harness.errors.clear()
+
+
+async def test_the_leader_of_a_group_that_was_deleted_writes_nothing_to_one_that_was_made_since(
+    harness: Harness,
+) -> None:
+    key = KEYS[0]
+    harness.shares.initialize(key, 5, 0, harness.hear)
+    harness.shares.delete(key, harness.hear)
+    harness.shares.initialize(key, 0, 0, harness.hear)
+    harness.shares.write(WriteState(key, 5, 0, 0, -1, (StateBatch(0, 9, 2, 1),)), harness.hear)
+    harness.turn.end()
+    assert sorted(harness.errors) == [0, 0, 0, ErrorCode.FENCED_STATE_EPOCH]
+    assert contents(harness.read(key)) == contents(ShareState(start_offset=0, complete_count=0))
 
 
 async def test_the_log_of_another_leader_is_left_alone(harness: Harness) -> None:

@@ -16,7 +16,7 @@ from ottla.queues.share_state_shard import StateAnswer
 async def handle(ctx: RequestContext, request: ReadShareGroupStateSummaryRequest) -> ReadShareGroupStateSummaryResponse:
     """Read states without the records in them."""
     answers = await answers_of(
-        ctx, request, lambda key, each, waiter: ctx.broker.share_coordinator.read(key, -1, waiter)
+        ctx, request, lambda key, each, waiter: ctx.broker.share_coordinator.summary(key, waiter)
     )
     return ReadShareGroupStateSummaryResponse(tuple(results(request, answers, ReadStateSummaryResult, _result)))
 

@@ -8,6 +8,7 @@ from ottla.broker.access import require_broker
 from ottla.coordination.awaited import awaited
 from ottla.coordination.outcome import Waiter
 from ottla.gateways.kafka.context import RequestContext
+from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.queues.share_state import ShareKey
 from ottla.queues.share_state_shard import StateAnswer
@@ -30,6 +31,8 @@ async def answers_of(
         return iter([StateAnswer(error.code, message=error.message)] * len(places))
 
     async def one(topic: Any, each: Any) -> StateAnswer:
+        if each.partition < 0:
+            return StateAnswer(ErrorCode.INVALID_REQUEST, message="The partition id cannot be a negative number.")
         key = ShareKey(request.group_id, topic.topic_id, each.partition)
         answer = await awaited(lambda waiter: ask(key, each, waiter))
         assert isinstance(answer, StateAnswer)
