@@ -20,7 +20,7 @@ from ottla.groups.group_config import GROUP_ID_BYTES_MAX
 from ottla.groups.share.share_config import MEMBER_ID_LENGTH_MAX
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.queues.share_partition import Acquired
+from ottla.queues.record_delivery import Acquired
 
 if TYPE_CHECKING:
     from ottla.model.principal import Principal

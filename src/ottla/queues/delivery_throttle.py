@@ -8,8 +8,10 @@ record may have, a fetch has at most one part of the records that were first acq
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
+
+from ottla.native import BatchInfo, DeliveryLedger
 
 BATCHES_MAX: Final = 4096
 """Acquired batches that are remembered. Of older ones each run of records with equal deliveries is a batch."""
@@ -46,6 +48,19 @@ class AcquiredBatches:
             first = max(first, self._batches[-1][1] + 1)
         if first <= last:
             self._batches.append((first, last))
+
+    def add_new(self, read: Sequence[BatchInfo], end_before: int, end_offset: int, batch_size: int) -> None:
+        """What was acquired for the first time of batches of the log, from one end of the ledger to the next.
+
+        Neighbours are together as long as they have fewer than `batch_size` records.
+        """
+        new = [
+            (max(batch.base_offset, end_before), batch.last_offset, 1)
+            for batch in read
+            if batch.last_offset >= end_before and batch.base_offset < end_offset
+        ]
+        for first, last, _ in joined(new, batch_size):
+            self.add(first, last)
 
     def forget_below(self, offset: int) -> None:
         """Batches that end below an offset are done."""
@@ -89,3 +104,22 @@ def portion(deliverable: Iterable[Deliverable], batches: AcquiredBatches, delive
         part = (batch_last - batch_first + 1) >> (deliveries - threshold + 1)
         return Portion(min(end, batch_last), max(1, part, before + 1))
     return WHOLE
+
+
+def delivered_before(ledger: DeliveryLedger, offset: int, last: int) -> Iterator[Deliverable]:
+    """Runs of records from an offset up to `last` that were delivered before and can be again."""
+    while (offset := ledger.next_deliverable(offset)) < ledger.end_offset and offset <= last:
+        ((first, run_last, _, deliveries),) = ledger.runs(offset, 1)
+        yield first, min(run_last, last), deliveries
+        offset = run_last + 1
+
+
+def joined(runs: list[tuple[int, int, int]], size: int) -> list[tuple[int, int, int]]:
+    """Neighbours that were delivered as often are one, as long as it has fewer than `size` records."""
+    found: list[tuple[int, int, int]] = []
+    for first, last, count in runs:
+        if found and found[-1][1] + 1 == first and found[-1][2] == count and first - found[-1][0] < size:
+            found[-1] = found[-1][0], last, count
+        else:
+            found.append((first, last, count))
+    return found

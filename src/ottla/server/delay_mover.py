@@ -25,9 +25,9 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.native import DelayIndex, walk_batches
 from ottla.native.errors import KernelError
+from ottla.queues.aborted_batches import AbortedBatches
 from ottla.queues.delay import Progress, progress_of
 from ottla.queues.due_queue import DueQueue
-from ottla.queues.share_partition import AbortedBatches
 from ottla.replication.partition import Partition
 from ottla.runtime.environment import Environment
 from ottla.runtime.log_throttle import LogThrottle

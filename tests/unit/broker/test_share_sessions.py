@@ -17,7 +17,7 @@ from ottla.broker.share_partitions import SharePartitions
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import ANONYMOUS
-from ottla.queues.share_partition import ACCEPT
+from ottla.queues.acknowledgements import ACCEPT
 from ottla.queues.share_state import ShareKey, ShareState
 from ottla.queues.share_state_shard import StateAnswer
 from ottla.queues.state_batches import StateBatch

@@ -43,7 +43,7 @@ def test_a_paused_group_gets_nothing_and_is_looked_at_again(tmp_path: Path) -> N
         assert not share.has_news(paused)
         acquired = await share.acquire("m", paused, max_bytes=1 << 20, max_records=3, exact=False)
         assert acquired.runs == []
-        cast("ManualTimer", share._timer).advance(PAUSED_LOOK_MS)
+        cast("ManualTimer", share._leases._timer).advance(PAUSED_LOOK_MS)
         assert looks == [share]
         acquired = await share.acquire("m", LIMITS, max_bytes=1 << 20, max_records=3, exact=False)
         assert acquired.runs == [(0, 2, 1)]
@@ -66,9 +66,9 @@ def test_a_rate_bounds_what_is_delivered_to_all_members_together(tmp_path: Path)
 
         assert await acquire("a") == [(0, 1, 1)]
         assert await acquire("b") == []
-        cast("ManualTimer", share._timer).advance(500)
+        cast("ManualTimer", share._leases._timer).advance(500)
         assert await acquire("b") == [(2, 2, 1)]
-        cast("ManualTimer", share._timer).advance(10_000)
+        cast("ManualTimer", share._leases._timer).advance(10_000)
         assert await acquire("a") == [(0, 1, 2)], "locks are over, and redeliveries count"
         await tasks.close()
 

@@ -1,7 +1,7 @@
 """Large gaps in a ledger: they take neither memory nor time by the record."""
 
 from ottla.native import DeliveryLedger
-from ottla.queues.share_partition import ACCEPT
+from ottla.queues.acknowledgements import ACCEPT
 
 WIDE = 100_000_000
 FAR = 5_000_000_000_000

@@ -13,10 +13,11 @@ import pytest
 
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.queues.acknowledgements import ACCEPT, GAP, REJECT, RELEASE
 from ottla.queues.dead_letter import EXPIRED, REJECTED, TOO_OFTEN
 from ottla.queues.letters import LETTER_RETRY_MS, Letter
 from ottla.queues.redelivery import Backoff
-from ottla.queues.share_partition import ACCEPT, GAP, REJECT, RELEASE, SharePartition
+from ottla.queues.share_partition import SharePartition
 from ottla.queues.share_state import ShareKey, ShareState, decode, encode, snapshot_records
 from ottla.queues.state_batches import StateBatch
 from ottla.runtime.tasks import Tasks
@@ -35,7 +36,7 @@ async def acquire(share: SharePartition, count: int = 10, limits: object = None)
 
 
 def timer_of(share: SharePartition) -> ManualTimer:
-    return cast("ManualTimer", share._timer)
+    return cast("ManualTimer", share._leases._timer)
 
 
 @pytest.fixture

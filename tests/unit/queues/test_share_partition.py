@@ -14,10 +14,11 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.native import build_batch
 from ottla.queues import share_partition
+from ottla.queues.acknowledgements import ACCEPT, RELEASE, RENEW
 from ottla.queues.letters import WriteLetters
 from ottla.queues.redelivery import Delay
 from ottla.queues.share_limits import ShareLimits
-from ottla.queues.share_partition import ACCEPT, RELEASE, RENEW, SharePartition
+from ottla.queues.share_partition import SharePartition
 from ottla.queues.share_state import ShareKey
 from ottla.queues.share_state_shard import StateAnswer, WriteState
 from ottla.queues.state_batches import StateBatch
@@ -138,7 +139,7 @@ def test_a_record_that_is_given_back_for_later_is_delivered_then_and_keeps_the_p
     async def run() -> None:
         tasks = Tasks()
         share = share_over(fd, 1, tasks)
-        timer = cast("ManualTimer", share._timer)
+        timer = cast("ManualTimer", share._leases._timer)
 
         async def acquire() -> list[tuple[int, int, int]]:
             return (await share.acquire("m", LIMITS, max_bytes=1 << 20, max_records=1, exact=True)).runs
@@ -167,7 +168,7 @@ def test_what_a_reader_that_is_gone_holds_is_released_when_its_time_is_up(tmp_pa
         tasks = Tasks()
         is_lost = asyncio.Event()
         share = share_over(fd, 1, tasks, lambda share: is_lost.set())
-        timer = cast("ManualTimer", share._timer)
+        timer = cast("ManualTimer", share._leases._timer)
         timed_out: list[Any] = []
         for name in ("here", "gone"):
             share.watch_timeouts(name, timed_out.append)
@@ -238,7 +239,7 @@ def test_a_member_that_only_acknowledges_leaves_nothing_behind(tmp_path: Path) -
         assert await share.settle("other", [(0, 0, ACCEPT)], LIMITS) is ErrorCode.INVALID_RECORD_STATE
         assert await share.settle("m", [(0, 0, ACCEPT)], LIMITS) is ErrorCode.NONE
         assert await share.settle("another", [(0, 0, ACCEPT)], LIMITS) is ErrorCode.NONE  # it is done
-        assert list(share._owners) == ["m"]
+        assert share._owners.members == ["m"]
         await tasks.close()
 
     asyncio.run(run())
@@ -332,7 +333,7 @@ def test_a_lease_of_which_all_is_settled_leaves_no_timer(tmp_path: Path) -> None
     async def run() -> None:
         tasks = Tasks()
         share = share_over(fd, 10_000, tasks)
-        timer = cast("ManualTimer", share._timer)
+        timer = cast("ManualTimer", share._leases._timer)
         for offset in range(10_000):
             acquired = await share.acquire("m", LIMITS, max_bytes=1 << 20, max_records=1, exact=True)
             assert acquired.runs == [(offset, offset, 1)]
@@ -353,7 +354,7 @@ def test_a_lease_keeps_its_timer_until_its_last_record_is_settled_and_a_renewed_
     async def run() -> None:
         tasks = Tasks()
         share = share_over(fd, 4, tasks)
-        timer = cast("ManualTimer", share._timer)
+        timer = cast("ManualTimer", share._leases._timer)
         await share.acquire("m", LIMITS, max_bytes=1 << 20, max_records=4, exact=True)
         assert await share.settle("m", [(0, 2, ACCEPT)], LIMITS) is ErrorCode.NONE
         timer.advance(LIMITS.lock_ms - 1)
@@ -376,7 +377,7 @@ def test_records_below_the_start_of_the_log_leave_no_timer(tmp_path: Path) -> No
     async def run() -> None:
         tasks = Tasks()
         share = share_over(fd, 4, tasks)
-        timer = cast("ManualTimer", share._timer)
+        timer = cast("ManualTimer", share._leases._timer)
         await share.acquire("m", LIMITS, max_bytes=1 << 20, max_records=4, exact=True)
         assert len(timer) == 1
         cast("Any", share.partition.log).log_start_offset = 4

@@ -9,7 +9,7 @@ import pytest
 from ottla.model.error_code import ErrorCode
 from ottla.model.stream_record import HEADER, MARK
 from ottla.native import build_batch, walk_batches
-from ottla.queues.share_partition import ACCEPT
+from ottla.queues.acknowledgements import ACCEPT
 from ottla.queues.stream_marks import StreamMarks
 from ottla.runtime.tasks import Tasks
 from tests.unit.queues.test_share_partition import LIMITS, share_over

@@ -13,7 +13,7 @@ from uuid import UUID
 from ottla.broker.share_fetches import PartitionAcknowledgements
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.queues.share_partition import RENEW
+from ottla.queues.acknowledgements import RENEW
 
 TYPES_MAX: Final = 3
 RECORDS_MAX: Final = 1_000_000

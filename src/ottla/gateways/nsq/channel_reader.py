@@ -26,9 +26,10 @@ from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
 from ottla.native import nsq_message_frames
 from ottla.native.errors import KernelError
+from ottla.queues.acknowledgements import ACCEPT, GAP, RELEASE, RENEW, Run
 from ottla.queues.redelivery import NO_DELAY, Delay
 from ottla.queues.share_limits import ShareLimits
-from ottla.queues.share_partition import ACCEPT, GAP, RELEASE, RENEW, Run, SharePartition
+from ottla.queues.share_partition import SharePartition
 from ottla.runtime.clock import Clock
 from ottla.runtime.tasks import Tasks
 

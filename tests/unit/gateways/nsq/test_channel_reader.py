@@ -17,8 +17,9 @@ from ottla.gateways.nsq.message_id import message_id
 from ottla.model.error_code import ErrorCode
 from ottla.model.principal import ANONYMOUS
 from ottla.native import build_batch
+from ottla.queues.acknowledgements import ACCEPT, RELEASE
 from ottla.queues.share_limits import ShareLimits
-from ottla.queues.share_partition import ACCEPT, RELEASE, SharePartition
+from ottla.queues.share_partition import SharePartition
 from ottla.queues.state_batches import StateBatch
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
@@ -91,7 +92,7 @@ class Channel:
         cast("Any", share.partition).unsubscribe = lambda on_change: None
         self.partitions = Partitions(share)
         share._on_released = self.partitions.tell
-        self.clock = Clock(cast("ManualTimer", share._timer))
+        self.clock = Clock(cast("ManualTimer", share._leases._timer))
         self.may_send = True
         self.is_paused = False
 
@@ -201,7 +202,7 @@ async def test_what_is_finished_together_is_written_once_and_one_that_came_too_l
         assert client.reader.finish_many([3, 3, 1 << 48]) == [3, 1 << 48], "done already, and of another partition"
         await client.reader.all_settled()
         assert asked == [[(0, 1, ACCEPT), (3, 3, ACCEPT)]]
-        assert len(cast("Any", share)._states.written) == 1
+        assert len(cast("Any", share)._writer._states.written) == 1
         assert (share.ledger.start_offset, share.ledger.unfinished_count) == (2, 2)
         for offset in (2, 4):
             client.reader.finish(message_id(0, offset))
@@ -323,7 +324,7 @@ async def test_nothing_is_pushed_to_a_connection_that_does_not_keep_up_or_is_clo
 
 async def test_finishes_of_several_turns_are_stored_together_within_10_ms(tmp_path: Path) -> None:
     async with channel_over(tmp_path / "log") as channel:
-        written = cast("Any", channel.partitions.share)._states.written
+        written = cast("Any", channel.partitions.share)._writer._states.written
         client = channel.client("a")
         client.reader.set_ready(1)
         for offset in range(4):
