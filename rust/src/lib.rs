@@ -37,6 +37,7 @@ mod read_ahead;
 mod recent_batches;
 mod record;
 mod records;
+mod snappy_frames;
 mod socket_poll;
 mod topic_pattern;
 mod topic_rules;
@@ -51,6 +52,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     partitioner::register(module)?;
     batch_info::register(module)?;
     records::register(module)?;
+    snappy_frames::register(module)?;
     topic_rules::register(module)?;
     topic_pattern::register(module)?;
     newest_records::register(module)?;

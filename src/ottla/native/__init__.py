@@ -39,6 +39,7 @@ from ottla.native._kernel import (
     murmur2,
     nsq_message_frames,
     read_ahead,
+    snappy_chunks,
     validate_batches,
     walk_batches,
 )
@@ -77,6 +78,7 @@ __all__ = [
     "murmur2",
     "nsq_message_frames",
     "read_ahead",
+    "snappy_chunks",
     "validate_batches",
     "walk_batches",
 ]

@@ -12,7 +12,7 @@ from ottla.gateways.nsq.paused import PAUSED, TOPIC, paused_names
 from ottla.gateways.nsq.topics import NsqTopics
 from ottla.metadata.image.image import TopicImage, topic_resource
 from ottla.model.errors import ApiError
-from ottla.model.principal import ANONYMOUS, broker_principal
+from ottla.model.principal import ANONYMOUS, Principal, broker_principal
 from ottla.model.topic_name import is_internal_topic
 from ottla.settings.topic_settings import DELIVER_TO
 
@@ -36,9 +36,9 @@ class NsqAdministration:
         self._channels = channels
         self._readers = readers
 
-    def topics(self) -> list[tuple[str, TopicImage]]:
-        """The topics that NSQ clients can name, by their names."""
-        named = ((nsq_topic_of(topic.name), topic) for topic in self._broker.topics.described(ANONYMOUS))
+    def topics(self, principal: Principal = ANONYMOUS) -> list[tuple[str, TopicImage]]:
+        """The topics that NSQ clients can name, by their names, of which the principal may know."""
+        named = ((nsq_topic_of(topic.name), topic) for topic in self._broker.topics.described(principal))
         return [(name, topic) for name, topic in named if name is not None and self._is_for_clients(topic.name)]
 
     def _is_for_clients(self, topic: str) -> bool:
@@ -58,9 +58,9 @@ class NsqAdministration:
         """Refuse what concerns the broker as a whole, unless clients may do it. Raises ApiError."""
         require(self._broker.authorizer, ANONYMOUS, operation, ResourceType.CLUSTER)
 
-    async def channels(self, topic: TopicImage) -> list[str]:
-        """The channels of a topic."""
-        return await self._channels.of_topic(ANONYMOUS, topic)
+    async def channels(self, topic: TopicImage, principal: Principal = ANONYMOUS) -> list[str]:
+        """The channels of a topic, of which the principal may know."""
+        return await self._channels.of_topic(principal, topic)
 
     async def create_topic(self, name: str) -> None:
         """Make a topic; it may be there."""

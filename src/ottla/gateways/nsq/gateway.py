@@ -24,10 +24,11 @@ from ottla.gateways.nsq.lookupd_peer import LookupdPeer, Registrations, identity
 from ottla.gateways.nsq.names import is_ephemeral
 from ottla.gateways.nsq.paused import is_paused
 from ottla.gateways.nsq.statistics import NsqStatistics
+from ottla.gateways.nsq.statsd import StatsdPusher
 from ottla.gateways.nsq.topics import NsqTopics
 from ottla.metadata.image.image import TopicImage
 from ottla.model.errors import ApiError
-from ottla.model.principal import ANONYMOUS, USER, Principal
+from ottla.model.principal import ANONYMOUS, USER, Principal, broker_principal
 from ottla.network.byte_budget import ByteBudget
 from ottla.network.config import NetworkConfig
 from ottla.network.piece_reader import PieceReader
@@ -125,6 +126,17 @@ class NsqGateway:
         """Clients are let in, at these ports."""
         self.tcp_port, self.http_port, self.https_port = tcp_port, http_port, https_port
         self.set_lookupd_addresses(self.limits.lookupd_addresses)
+        statsd = self.limits.statsd
+        if statsd.address:
+            told = self._identity()
+            prefix = statsd.prefix_at(told["broadcast_address"], told["http_port"])
+            pusher = StatsdPusher(statsd, prefix, self._collect_for_statsd, self.broker.timer)
+            self.broker.tasks.spawn(pusher.run(), "nsq-statsd")
+
+    async def _collect_for_statsd(self) -> tuple[list[dict[str, Any]], frozenset[str]]:
+        own = broker_principal(self.broker.config.node_id)
+        topics = await self.statistics.topics(with_clients=False, principal=own)
+        return topics, frozenset(name for name, _ in self.administration.topics(own))
 
     def set_lookupd_addresses(self, addresses: Sequence[str]) -> None:
         """Register at these lookup services, and no longer at others. Raises InvalidSettingError."""
@@ -145,9 +157,11 @@ class NsqGateway:
     async def _registrations(self) -> Registrations:
         """What this broker serves by now: what lookup services are told."""
         own_id = self.broker.config.node_id
+        # What nobody could read is not told, unless clients may be others than ANONYMOUS.
+        known_to = ANONYMOUS if self.auth_servers is None else broker_principal(own_id)
         served: set[tuple[str, str]] = set()
         standby: set[str] = set()
-        for name, topic in self.administration.topics():
+        for name, topic in self.administration.topics(known_to):
             if any(partition.leader == own_id for partition in topic.partitions):
                 served.add((name, ""))
                 with contextlib.suppress(ApiError):  # the groups are being loaded: their channels come later

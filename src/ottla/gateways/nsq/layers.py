@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
-from ottla.native import crc32c, decompress
+from ottla.native import crc32c, decompress, snappy_chunks
 from ottla.native.errors import KernelError
 
 PIECE_BYTES: Final = 64 * 1024
@@ -141,13 +141,12 @@ class SnappyLayer:
         return meant
 
     def sent(self, data: bytes) -> bytes:
-        """In chunks that are not compressed, which is for whoever sends them to choose."""
-        parts = [] if self._has_sent else [STREAM_IDENTIFIER]
+        """In chunks that are compressed where they get smaller."""
+        chunks = snappy_chunks(data)
+        if self._has_sent:
+            return chunks
         self._has_sent = True
-        for start in range(0, len(data), PIECE_BYTES):
-            piece = data[start : start + PIECE_BYTES]
-            parts += [bytes((_PLAIN,)), (4 + len(piece)).to_bytes(3, "little"), _masked_crc(piece), piece]
-        return b"".join(parts)
+        return STREAM_IDENTIFIER + chunks
 
     def take_output(self) -> bytes:
         """Nothing."""

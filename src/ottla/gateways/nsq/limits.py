@@ -4,6 +4,7 @@ from typing import Self
 
 from msgspec import Struct
 
+from ottla.gateways.nsq.statsd import StatsdOptions
 from ottla.settings.broker_settings import BrokerSettings
 
 
@@ -40,6 +41,8 @@ class NsqLimits(Struct, frozen=True):
     """The host that lookup services send clients to; empty for the name of this host."""
     lookupd_addresses: tuple[str, ...] = ()
 
+    statsd: StatsdOptions = StatsdOptions()
+
     @classmethod
     def from_settings(cls, settings: BrokerSettings) -> Self:
         """What the settings of a broker say. As in nsqd, TLS is required where clients have to show certificates."""
@@ -62,6 +65,13 @@ class NsqLimits(Struct, frozen=True):
             auth_servers=tuple(settings.texts("nsq.auth.http.addresses")),
             broadcast_address=settings.text("nsq.broadcast.address") or "",
             lookupd_addresses=tuple(settings.texts("nsq.lookupd.tcp.addresses")),
+            statsd=StatsdOptions(
+                address=settings.text("nsq.statsd.address") or "",
+                prefix=settings.text("nsq.statsd.prefix") or "",
+                interval_ms=settings.integer("nsq.statsd.interval.ms"),
+                packet_bytes=settings.integer("nsq.statsd.udp.packet.size"),
+                excludes_ephemeral=settings.boolean("nsq.statsd.exclude.ephemeral"),
+            ),
         )
 
     @property

@@ -13,7 +13,7 @@ from ottla.gateways.nsq.command_reader import ConnectionState
 from ottla.gateways.nsq.identify import VERSION
 from ottla.gateways.nsq.names import topic_of
 from ottla.gateways.nsq.paused import TOPIC, paused_names
-from ottla.model.principal import ANONYMOUS
+from ottla.model.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from ottla.gateways.nsq.connection import NsqConnection
@@ -30,11 +30,19 @@ class NsqStatistics:
     def __init__(self, gateway: NsqGateway) -> None:
         self._gateway = gateway
 
-    async def topics(self, topic: str = "", channel: str = "", *, with_clients: bool = True) -> list[Document]:
-        """Topics by their names, or one of them, with their channels, or one of them."""
-        administration = self._gateway.administration
-        found = sorted((each for each in administration.topics() if topic in ("", each[0])), key=lambda each: each[0])
-        return [await self._topic(name, image, channel, with_clients) for name, image in found if self._leads(image)]
+    async def topics(
+        self, topic: str = "", channel: str = "", *, with_clients: bool = True, principal: Principal = ANONYMOUS
+    ) -> list[Document]:
+        """Topics by their names, or one of them, with their channels, or one of them, as far as the principal may know.
+        Raises ApiError.
+        """
+        known = self._gateway.administration.topics(principal)
+        found = sorted((each for each in known if topic in ("", each[0])), key=lambda each: each[0])
+        return [
+            await self._topic(name, image, channel, with_clients, principal)
+            for name, image in found
+            if self._leads(image)
+        ]
 
     def producers(self) -> list[Document]:
         """The clients that have published."""
@@ -53,9 +61,11 @@ class NsqStatistics:
     def _leads(self, topic: TopicImage) -> bool:
         return any(partition.leader == self._gateway.broker.config.node_id for partition in topic.partitions)
 
-    async def _topic(self, name: str, topic: TopicImage, channel: str, with_clients: bool) -> Document:
+    async def _topic(
+        self, name: str, topic: TopicImage, channel: str, with_clients: bool, principal: Principal
+    ) -> Document:
         broker = self._gateway.broker
-        names = await self._gateway.administration.channels(topic)
+        names = await self._gateway.administration.channels(topic, principal)
         paused = paused_names(broker.image, topic.name)
         led = [
             partition
@@ -64,7 +74,9 @@ class NsqStatistics:
         ]
         waiting = sum(each.high_watermark - each.log.log_start_offset for each in led)
         channels = [
-            await self._channel(name, topic, each, paused, with_clients) for each in names if channel in ("", each)
+            await self._channel(name, topic, each, paused, with_clients, principal)
+            for each in names
+            if channel in ("", each)
         ]
         return {
             "topic_name": name,
@@ -78,11 +90,17 @@ class NsqStatistics:
         }
 
     async def _channel(
-        self, topic_name: str, topic: TopicImage, channel: str, paused: frozenset[str], with_clients: bool
+        self,
+        topic_name: str,
+        topic: TopicImage,
+        channel: str,
+        paused: frozenset[str],
+        with_clients: bool,
+        principal: Principal,
     ) -> Document:
         gateway = self._gateway
         clients = [each for each in gateway.connections if each.subscription == (topic_name, channel)]
-        standing = await gateway.channels.standing(ANONYMOUS, topic, channel)
+        standing = await gateway.channels.standing(principal, topic, channel)
         counts = gateway.counts_of(topic_name, channel)
         return {
             "channel_name": channel,

@@ -57,6 +57,7 @@ def test_what_is_sent_is_read_by_other_clients() -> None:
         assert unsnap.decompress(snapped) == data
         if data is TEXT:
             assert len(deflated) < len(data) // 10
+            assert len(snapped) < len(data) // 10
 
 
 @pytest.mark.parametrize(
