@@ -129,7 +129,7 @@ class BrokerTls:
     def __init__(self, settings: BrokerSettings, environment: Environment) -> None:
         self._settings = settings
         self._environment = environment
-        self._listeners = {name: ListenerTls(name) for name in _encrypted(settings)}
+        self._listeners = {name: ListenerTls(name) for name in settings.encrypted_listeners}
         self._is_watching = False
 
     @property
@@ -158,7 +158,7 @@ class BrokerTls:
     async def configure(self, settings: BrokerSettings) -> None:
         """Apply settings that changed while the broker runs; what cannot be used is said in the log."""
         self._settings = settings
-        wanted = _encrypted(settings)
+        wanted = settings.encrypted_listeners
         for listener in wanted:
             present = self._listeners.setdefault(listener, ListenerTls(listener)).loaded
             if present is None or present.asked != _asked(settings, listener):
@@ -169,7 +169,7 @@ class BrokerTls:
 
     async def check(self, settings: BrokerSettings) -> None:
         """Whether these settings could be used. Raises InvalidSettingError."""
-        for listener in _encrypted(settings):
+        for listener in settings.encrypted_listeners:
             loaded = await self._environment.tasks.in_thread(load, settings, listener)
             present = self._listeners.get(listener)
             if present is not None and present.loaded is not None:
@@ -260,7 +260,7 @@ def load(settings: BrokerSettings, listener: str) -> _Loaded:
 
 def require_usable(settings: BrokerSettings) -> None:
     """Whether each listener that speaks TLS can. BLOCKING. Raises InvalidSettingError."""
-    for listener in _encrypted(settings):
+    for listener in settings.encrypted_listeners:
         load(settings, listener)
 
 
@@ -275,10 +275,6 @@ def file_states(config: TlsConfig) -> FileStates:
         else:
             states.append((found.st_ino, found.st_size, found.st_mtime_ns))
     return tuple(states)
-
-
-def _encrypted(settings: BrokerSettings) -> list[str]:
-    return [name for name, protocol in settings.listeners.protocols.items() if protocol.is_encrypted]
 
 
 def _asked(settings: BrokerSettings, listener: str) -> tuple[SettingValue, ...]:

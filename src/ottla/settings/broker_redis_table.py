@@ -38,7 +38,7 @@ REDIS_SETTINGS: Final = (
         ListenAddress(),
         _HIGH,
         "The address on which Redis clients are served, as HOST:PORT; :PORT for all interfaces. Empty for none. "
-        "Not a Kafka setting.",
+        "listener.security.protocol.map may say how it speaks, by the name REDIS. Not a Kafka setting.",
     ),
     _setting(
         "redis.proto.max.bulk.len",

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
 
 from ottla.model.sasl import OAUTHBEARER
+from ottla.model.security_protocol import SecurityProtocol
 from ottla.settings.broker_group_table import require_consistent_group_bounds
 from ottla.settings.broker_oauth_table import UNSIGNED_CLASS
 from ottla.settings.broker_table import ALIASES, BROKER_SETTINGS
@@ -20,6 +22,9 @@ _NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 _DEFAULTS: Mapping[str, SettingValue] = MappingProxyType(
     {name: definition.default_value for name, definition in BROKER_SETTINGS.items()}
 )
+
+REDIS: Final = "REDIS"
+"""The name of the listener of Redis clients, in listener.security.protocol.map and before settings of its own."""
 
 _ABOUT_LISTENERS = (
     "listeners",
@@ -87,7 +92,7 @@ class BrokerSettings:
         warnings.extend(
             f"{name} is ignored: listeners has no {override.listener}"
             for name in explicit
-            if (override := parse_override(name)) is not None and override.listener not in self.listeners.protocols
+            if (override := parse_override(name)) is not None and not self._is_open(override.listener)
         )
         self.warnings = tuple(warnings)
         """One line for each setting that has no effect, and each listener that is not opened."""
@@ -134,6 +139,20 @@ class BrokerSettings:
     def for_listener(self, listener: str, name: str, mechanism: str | None = None) -> SettingValue:
         """The typed value that holds for one listener: its own for a mechanism of SASL, its own, else that of all."""
         return value_for_listener(self._values, listener, name, mechanism)
+
+    def protocol_of(self, listener: str) -> SecurityProtocol:
+        """How a listener speaks, which may be that of Redis clients: it does not stand in `listeners`."""
+        known = self.listeners.protocols.get(listener) or self.listeners.others.get(listener)
+        return SecurityProtocol.PLAINTEXT if known is None else known
+
+    @property
+    def encrypted_listeners(self) -> list[str]:
+        """The names of those that speak TLS."""
+        names = dict.fromkeys((*self.listeners.protocols, REDIS))
+        return [name for name in names if self._is_open(name) and self.protocol_of(name).is_encrypted]
+
+    def _is_open(self, listener: str) -> bool:
+        return listener in self.listeners.protocols or (listener == REDIS and bool(self.text("redis.listener")))
 
     @property
     def explicit(self) -> Mapping[str, str]:

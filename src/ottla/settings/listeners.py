@@ -42,6 +42,8 @@ class ListenerEndpoints(Struct, frozen=True):
     """
     protocols: Mapping[str, SecurityProtocol]
     """How each of those that are opened speaks, by its name."""
+    others: Mapping[str, SecurityProtocol]
+    """What the map of protocols has besides, by name."""
 
 
 def listeners_of(values: Mapping[str, SettingValue]) -> ListenerEndpoints:
@@ -54,7 +56,8 @@ def listeners_of(values: Mapping[str, SettingValue]) -> ListenerEndpoints:
     if len(opened) > LISTENERS_MAX:
         raise InvalidSettingError(f"listeners has {len(opened)} listeners: there may be {LISTENERS_MAX}")
     _require_different_ports(opened)
-    protocols = _protocols_of(opened, _protocol_map(_items(values["listener.security.protocol.map"])))
+    protocol_map = _protocol_map(_items(values["listener.security.protocol.map"]))
+    protocols = _protocols_of(opened, protocol_map)
     names = [each.listener for each in opened]
     advertised = {
         each.listener: each for each in _endpoints("advertised.listeners", values) if each.listener not in controllers
@@ -72,6 +75,7 @@ def listeners_of(values: Mapping[str, SettingValue]) -> ListenerEndpoints:
         tuple(each for each in endpoints if each.listener in controllers),
         _between_brokers(values, names),
         MappingProxyType(protocols),
+        MappingProxyType({name: protocol for name, protocol in protocol_map.items() if name not in protocols}),
     )
 
 

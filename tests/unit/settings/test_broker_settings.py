@@ -130,3 +130,19 @@ def test_whoever_sets_what_changes_nothing_is_told_so_at_the_start():
     assert BrokerSettings(settings).warnings == (
         "compression.lz4.level has no effect yet: lz4 is written in one way, the fast one",
     )
+
+
+def test_the_listener_of_redis_clients_speaks_as_the_map_says():
+    given = {
+        "redis.listener": ":6379",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,REDIS:SASL_SSL",
+        "listener.name.redis.ssl.keystore.type": "PEM",
+    }
+    settings = BrokerSettings(given)
+    assert (settings.protocol_of("REDIS"), settings.protocol_of("PLAINTEXT")) == ("SASL_SSL", "PLAINTEXT")
+    assert settings.encrypted_listeners == ["REDIS"]
+    assert settings.warnings == ()
+    without = BrokerSettings({name: text for name, text in given.items() if name != "redis.listener"})
+    assert without.encrypted_listeners == []
+    assert any("listeners has no REDIS" in each for each in without.warnings)
+    assert BrokerSettings({"redis.listener": ":6379"}).protocol_of("REDIS") == "PLAINTEXT"

@@ -58,12 +58,15 @@ RULES: Final = {
     **dict.fromkeys(("ttl", "pttl", "expiretime", "pexpiretime"), _DESCRIBE),
     **dict.fromkeys(("keys", "scan", "dbsize", "randomkey", "info"), _DESCRIBE),
     **dict.fromkeys(("ping", "echo", "select", "auth", "hello", "quit", "reset", "time", "wait"), _OPEN),
-    **dict.fromkeys(("client", "config", "command"), _OPEN),
+    **dict.fromkeys(("acl", "client", "config", "command"), _OPEN),
     **dict.fromkeys(("multi", "exec", "discard", "unwatch"), _OPEN),
 }
 """By the names of commands. What subcommands need besides is below."""
 
 _ON_CLUSTER: Final = {
+    ("acl", b"GETUSER"): Operation.DESCRIBE,
+    ("acl", b"LIST"): Operation.DESCRIBE,
+    ("acl", b"USERS"): Operation.DESCRIBE,
     ("client", b"LIST"): Operation.DESCRIBE,
     ("client", b"UNBLOCK"): Operation.ALTER,
     ("config", b"GET"): Operation.DESCRIBE_CONFIGS,

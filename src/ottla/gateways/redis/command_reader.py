@@ -13,6 +13,8 @@ from ottla.gateways.redis.numbers import find_integer
 
 LINE_BYTES_MAX: Final = 64 * 1024
 ARGUMENTS_MAX: Final = 1024 * 1024
+LOGIN_ARGUMENTS_MAX: Final = 10
+LOGIN_BULK_BYTES_MAX: Final = 16 * 1024
 
 PIECE_BYTES_MAX: Final = 256 * 1024
 """What arrives together is cut at its ends of lines, up to this size."""
@@ -38,6 +40,7 @@ class CommandReader:
         "_left",
         "_position",
         "_size",
+        "is_limited",
     )
 
     def __init__(self, *, bulk_bytes_max: int, command_bytes_max: int) -> None:
@@ -51,6 +54,8 @@ class CommandReader:
         self._size = -1  # of the next argument, -1 while that is not known
         self._command_bytes = 0
         self._error: ProtocolError | None = None
+        self.is_limited = False
+        """Whether the client may send no more than it takes to log in, and commands are read one at a time."""
 
     def feed(self, data: bytes | memoryview) -> None:
         """Bytes have arrived."""
@@ -77,9 +82,11 @@ class CommandReader:
         self._data = data
         if self._error is None:
             try:
-                self._cut(data, found)
+                if not self.is_limited:
+                    self._cut(data, found)
                 while self._continue(data, found) if self._left else self._begin(data, found):
-                    pass
+                    if self.is_limited and found:
+                        break
             except ProtocolError as error:
                 self._error = error
         if self._error is not None and not found:
@@ -129,6 +136,8 @@ class CommandReader:
         count = find_integer(data[position + 1 : stop])
         if count is None or count > ARGUMENTS_MAX:
             raise _protocol_error("invalid multibulk length")
+        if self.is_limited and count > LOGIN_ARGUMENTS_MAX:
+            raise _protocol_error("unauthenticated multibulk length")
         self._position = stop + 2
         if count > 0:
             self._left = count
@@ -154,6 +163,8 @@ class CommandReader:
                     size = int(digits) if digits.isdigit() and len(digits) <= _DIGITS_MAX else -1
                     if not 0 <= size <= self._bulk_bytes_max:
                         raise _protocol_error("invalid bulk length")
+                    if self.is_limited and size > LOGIN_BULK_BYTES_MAX:
+                        raise _protocol_error("unauthenticated bulk length")
                     self._command_bytes += size
                     if self._command_bytes > self._command_bytes_max:
                         raise _protocol_error("the command is larger than redis.client.query.buffer.limit")

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ottla.gateways.redis import (
+    acl_commands,
     add_commands,
     connection_commands,
     group_commands,
@@ -115,6 +116,7 @@ _COMMANDS: Final = (
     Command("client", connection_commands.client, -2, ("noscript",)),
     Command("info", connection_commands.info, -1, ("loading",)),
     Command("config", connection_commands.config, -2, ("admin",)),
+    Command("acl", acl_commands.acl, -2, ("noscript", "admin"), subcommands=acl_commands.ACL_ARITIES),
     Command("command", connection_commands.command, -1, ("loading",)),
 )
 

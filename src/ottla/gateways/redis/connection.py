@@ -21,6 +21,7 @@ from ottla.gateways.redis.command_table import TRANSACTION, find_command
 from ottla.gateways.redis.error import ProtocolError, RedisError, arity, failed
 from ottla.gateways.redis.fetched import Fetched
 from ottla.gateways.redis.keyspace import LoadingError, TopicMissingError
+from ottla.gateways.redis.logins import LoginMissingError
 from ottla.gateways.redis.session import BlockError, QuitError, Session
 from ottla.gateways.redis.stream import NodeMissingError
 from ottla.gateways.redis.waiters import Waiter
@@ -39,7 +40,10 @@ CHUNK_BYTES_MAX: Final = 256 * 1024
 QUIT: Final = "the client quits"
 QUEUED_MAX: Final = 100_000
 
-_Missing = (NodeMissingError, TopicMissingError, LoadingError)
+BEFORE_LOGIN: Final = frozenset({b"AUTH", b"HELLO", b"QUIT", b"RESET"})
+"""What is served to who has to log in first."""
+
+_Missing = (NodeMissingError, TopicMissingError, LoadingError, LoginMissingError)
 
 
 class _Chunk:
@@ -81,12 +85,21 @@ class RedisConnection:
         """Bytes have arrived; they may hold many commands, or a part of one."""
         self._slots.append(slot)
         self._reader.feed(data)
+        if not (self._reader.is_limited and self._commands):
+            self._read()
+        self.pump()
+
+    def _read(self) -> None:
+        """Take the commands that are whole; of who has to log in first one at a time, for it may be what lets it."""
+        reader = self._reader
+        reader.is_limited = not self.session.is_known
         try:
-            while commands := self._reader.commands():
+            while commands := reader.commands():
                 self._commands.extend(commands)
+                if reader.is_limited:
+                    return
         except ProtocolError as error:
             self._error = error
-        self.pump()
 
     def on_end_of_input(self) -> None:
         """The client sends nothing more, and so waits for nothing."""
@@ -119,6 +132,8 @@ class RedisConnection:
             self._run(self._commands.popleft())
             if self._answer_bytes > CHUNK_BYTES_MAX:
                 self._finish_chunk()
+            if self._reader.is_limited and not self._commands and not self._is_busy and self._ends is None:
+                self._read()
         if self._error is not None and not self._commands and not self._is_busy and self._ends is None:
             self._answer(replies.error(self._error.line))
             self._ends = str(self._error)
@@ -137,6 +152,8 @@ class RedisConnection:
         if fetched is not None:
             fetched.hold()
         try:
+            if not session.is_known and arguments[0].upper() not in BEFORE_LOGIN:
+                raise RedisError("NOAUTH Authentication required.")
             if session.queued is not None or (name := arguments[0].upper()) in TRANSACTION:
                 self._transaction(arguments[0].upper(), arguments)
             else:
@@ -204,7 +221,7 @@ class RedisConnection:
 
     async def _fetch_and_run(self, arguments: list[bytes], missing: Exception) -> None:
         self._fetched = self._fetched or Fetched()
-        await self.gateway.fetch(missing, self._fetched)
+        await self.gateway.fetch(missing, self._fetched, self.session)
         self._run_again(arguments)
 
     def _run_again(self, arguments: list[bytes]) -> None:
@@ -358,7 +375,7 @@ class RedisConnection:
         try:
             while missing is not None:
                 try:
-                    await self.gateway.fetch(missing, fetched)
+                    await self.gateway.fetch(missing, fetched, self.session)
                 except ApiError as error:
                     answers.append(replies.error(failed(error).line))
                 except RedisError as error:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ottla.gateways.redis import server_info
+from ottla.gateways.redis.acl_commands import DEFAULT_USER
 from ottla.gateways.redis.config import VERSION
 from ottla.gateways.redis.error import SYNTAX, RedisError, arity, unknown_or_wrong
 from ottla.gateways.redis.glob import matches
@@ -16,12 +17,14 @@ from ottla.gateways.redis.session import QuitError, Session
 if TYPE_CHECKING:
     from ottla.gateways.redis.command_table import Command
 
-DEFAULT_USER: Final = b"default"
 _NOT_CONFIGURED: Final = (
     "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration "
     "is correct?"
 )
-_WRONG_PAIR: Final = "WRONGPASS invalid username-password pair or user is disabled."
+_HELLO_FIRST: Final = (
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> "
+    "option can be used to authenticate the client and select the RESP protocol version at the same time"
+)
 _NAME: Final = re.compile(rb"[!-~]*").fullmatch
 
 
@@ -47,18 +50,14 @@ def select(session: Session, arguments: list[bytes]) -> Reply:
 
 
 def auth(session: Session, arguments: list[bytes]) -> Reply:
-    """AUTH: the default user has no password, and there is no other."""
+    """AUTH: a user of the cluster; the default user has no password."""
     if len(arguments) > 3:
         raise RedisError(SYNTAX)
-    if len(arguments) == 2:
+    if len(arguments) == 2 and not session.gateway.logins.is_required:
         raise RedisError(_NOT_CONFIGURED)
-    _login(arguments[1])
+    user, password = (DEFAULT_USER, arguments[1]) if len(arguments) == 2 else arguments[1:]
+    session.log_in(user, password)
     return OK
-
-
-def _login(user: bytes) -> None:
-    if user != DEFAULT_USER:
-        raise RedisError(_WRONG_PAIR)
 
 
 def hello(session: Session, arguments: list[bytes]) -> Reply:
@@ -71,20 +70,22 @@ def hello(session: Session, arguments: list[bytes]) -> Reply:
         if said not in (RESP2, RESP3):
             raise RedisError("NOPROTO unsupported protocol version")
         protocol = said
-    user, name = None, None
+    login, name = None, None
     at = 2
     while at < len(arguments):
         option, more = arguments[at].upper(), len(arguments) - at - 1
         if option == b"AUTH" and more >= 2:
-            user = arguments[at + 1]
+            login = arguments[at + 1 : at + 3]
             at += 3
         elif option == b"SETNAME" and more:
             name = _client_name(arguments[at + 1])
             at += 2
         else:
             raise RedisError(b"ERR Syntax error in HELLO option '%s'" % arguments[at])
-    if user is not None:
-        _login(user)
+    if login is not None:
+        session.log_in(*login)
+    if not session.is_known:
+        raise RedisError(_HELLO_FIRST)
     if name is not None:
         session.name = name
     session.protocol = protocol

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from ottla.broker.access import ALLOW_ALL
-from ottla.gateways.redis.access import Access
 from ottla.gateways.redis.command_table import command_table
 from ottla.gateways.redis.config import RedisConfig
 from ottla.gateways.redis.connection import RedisConnection
 from ottla.gateways.redis.fetched import Fetched
 from ottla.gateways.redis.keyspace import Keyspace, TopicMissingError
+from ottla.gateways.redis.logins import LoginMissingError, Logins
 from ottla.gateways.redis.session import Session
 from ottla.gateways.redis.stream import NodeMissingError
 from ottla.gateways.redis.waiters import Waiters
-from ottla.model.principal import ANONYMOUS
+from ottla.model.principal import Principal
 from ottla.network.piece_reader import PieceReader
 from ottla.network.wire_protocol import WireProtocol
 
@@ -39,7 +39,7 @@ RELOAD_POLL_MS: Final = 10
 
 def redis_protocol(broker: Broker, settings: BrokerSettings) -> WireProtocol:
     """What a listener for Redis clients speaks. A client may be silent for as long as it likes, as with Redis."""
-    gateway = RedisGateway(broker, RedisConfig.from_settings(settings))
+    gateway = RedisGateway(broker, RedisConfig.from_settings(settings), Logins(broker, settings))
     return WireProtocol("Redis", gateway.connect, PieceReader, limits=_limits)
 
 
@@ -50,13 +50,13 @@ def _limits(config: NetworkConfig) -> NetworkConfig:
 class RedisGateway:
     """Belongs to the event loop."""
 
-    def __init__(self, broker: Broker, config: RedisConfig) -> None:
+    def __init__(self, broker: Broker, config: RedisConfig, logins: Logins) -> None:
         self.broker = broker
         self.config = config
         self.table = command_table()
-        has_rules = broker.authorizer is not ALLOW_ALL
-        self.access = Access(broker.authorizer, ANONYMOUS) if has_rules else None
-        """What clients may do; None where everybody may do everything."""
+        self.logins = logins
+        self.has_rules = broker.authorizer is not ALLOW_ALL
+        """Whether it is said what clients may do; else everybody may do everything."""
         self.keyspace = Keyspace(broker, config)
         self.waiters = Waiters(broker.timer)
         self.keyspace.on_change = self.waiters.changed
@@ -72,8 +72,14 @@ class RedisGateway:
     def connect(self, connection: Connection) -> RedisConnection:
         """A new connection of a client."""
         self.connections_total += 1
+        shown = connection.principal
         session = Session(
-            self, next(self._numbers), str(connection.peer), str(connection.local), self.broker.clock.now_ms()
+            self,
+            next(self._numbers),
+            str(connection.peer),
+            str(connection.local),
+            self.broker.clock.now_ms(),
+            Principal(shown.type, shown.name, connection.peer.host),
         )
         made = self._connections[session.identity] = RedisConnection(self, connection, session)
         if self._loading is None:
@@ -131,12 +137,15 @@ class RedisGateway:
         """Wait until commands may run."""
         await self._free.wait()
 
-    async def fetch(self, missing: Exception, fetched: Fetched) -> None:
+    async def fetch(self, missing: Exception, fetched: Fetched, session: Session) -> None:
         """Have what a command needs, beside what was fetched for it before. Raises ApiError, RedisError."""
         if isinstance(missing, NodeMissingError):
             fetched.add(*await missing.stream.log.load_nodes(missing.index, fetched.next_bytes))
         elif isinstance(missing, TopicMissingError):
-            await self.keyspace.make_topic(missing.place)
+            await self.keyspace.make_topic(missing.place, session.principal)
+        elif isinstance(missing, LoginMissingError):
+            connection = self._connections.get(missing.session.identity)
+            await self.logins.check(missing, None if connection is None else connection.connection)
         else:
             await self.broker.timer.sleep(RELOAD_POLL_MS)
 

@@ -24,7 +24,7 @@ from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.metadata.image.image import topic_resource
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.principal import ANONYMOUS, broker_principal
+from ottla.model.principal import Principal, broker_principal
 from ottla.native.errors import KernelError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Keyspace:
         self.changes = 0
         """How many changes there were, as INFO counts them."""
         self._spare: dict[Place, Stream] = {}
-        self._making: dict[Place, asyncio.Task[ApiError | None]] = {}
+        self._making: dict[Place, tuple[Principal, asyncio.Task[ApiError | None]]] = {}
         self._dropped: set[str] = set()
         """Topics that are being deleted."""
         self._dirty: list[Stream] = []
@@ -232,26 +232,29 @@ class Keyspace:
 
     # --- topics -----------------------------------------------------------------------------------------------------
 
-    async def make_topic(self, place: Place) -> None:
-        """Have a topic for a key. Raises ApiError."""
-        making = self._making.get(place)
-        if making is None:
-            making = self._broker.tasks.spawn(self._try_to_make_topic(place), "redis-make-topic")
-            self._making[place] = making
-            making.add_done_callback(lambda _: self._making.pop(place, None))
-        refusal = await asyncio.shield(making)
-        if refusal is not None:
-            raise refusal
+    async def make_topic(self, place: Place, principal: Principal) -> None:
+        """Have a topic for a key, made by somebody if it has to be made. Raises ApiError."""
+        while True:
+            if place not in self._making:
+                making = self._broker.tasks.spawn(self._try_to_make_topic(place, principal), "redis-make-topic")
+                self._making[place] = principal, making
+                making.add_done_callback(lambda _: self._making.pop(place, None))
+            maker, making = self._making[place]
+            refusal = await asyncio.shield(making)
+            if refusal is None:
+                return
+            if maker == principal:
+                raise refusal
 
-    async def _try_to_make_topic(self, place: Place) -> ApiError | None:
+    async def _try_to_make_topic(self, place: Place, principal: Principal) -> ApiError | None:
         """Returns why there is none, which is no crash of ours."""
         try:
-            await self._make_topic(place)
+            await self._make_topic(place, principal)
         except ApiError as refusal:
             return refusal
         return None
 
-    async def _make_topic(self, place: Place) -> None:
+    async def _make_topic(self, place: Place, principal: Principal) -> None:
         if place in self._spare or place[1] in self.databases[place[0]]:
             return
         name = key_names.topic_of_key(*place)
@@ -268,7 +271,7 @@ class Keyspace:
             if await self._adopt(place, tried):
                 return
             topic = NewTopic(tried, assignments=[(0, self._replicas())], configs=configs)
-            outcome = (await self._broker.topics.create(ANONYMOUS, [topic]))[tried]
+            outcome = (await self._broker.topics.create(principal, [topic]))[tried]
             if not isinstance(outcome, ApiError):
                 stream = self._stream(tried)
                 stream.log.open()

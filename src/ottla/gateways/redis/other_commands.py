@@ -15,7 +15,7 @@ zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore zrevr
 zunionstore
 """
 _NOT_SERVED: Final = """
-acl asking bgrewriteaof bgsave cluster copy debug dump eval eval_ro evalsha evalsha_ro failover fcall fcall_ro
+asking bgrewriteaof bgsave cluster copy debug dump eval eval_ro evalsha evalsha_ro failover fcall fcall_ro
 function lastsave latency migrate module monitor psubscribe psync publish pubsub punsubscribe readonly readwrite
 replicaof restore role save script shutdown slaveof slowlog spublish ssubscribe subscribe sunsubscribe swapdb
 sync unsubscribe waitaof xidmprecord

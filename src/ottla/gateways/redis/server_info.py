@@ -6,6 +6,7 @@ import os
 import platform
 from typing import TYPE_CHECKING, Final
 
+from ottla.gateways.redis.acl_commands import DEFAULT_USER
 from ottla.gateways.redis.config import VERSION
 from ottla.gateways.redis.error import RedisError
 from ottla.gateways.redis.numbers import find_integer
@@ -92,7 +93,7 @@ def client_line(session: Session) -> bytes:
         "multi": queued,
         "watch": len(session.watched),
         "tot-cmds": session.commands,
-        "user": "default",
+        "user": (session.user or DEFAULT_USER).decode(),
         "resp": session.protocol,
         "lib-name": session.library.decode(errors="replace"),
         "lib-ver": session.library_version.decode(errors="replace"),

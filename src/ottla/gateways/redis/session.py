@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ottla.gateways.redis.access import Access
+from ottla.gateways.redis.acl_commands import DEFAULT_USER
 from ottla.gateways.redis.error import RedisError
 from ottla.gateways.redis.keyspace import Place
+from ottla.gateways.redis.logins import LoginMissingError
 from ottla.gateways.redis.reply import RESP2, Reply
 from ottla.gateways.redis.stream import Stream
+from ottla.model.principal import USER, Principal
 
 if TYPE_CHECKING:
     from ottla.broker.access import Operation
@@ -35,7 +39,10 @@ class Session:
     """One client. `now_ms` is the time at which the command under way began."""
 
     __slots__ = (
+        "_shown",
+        "access",
         "address",
+        "checked",
         "commands",
         "connected_ms",
         "database",
@@ -43,6 +50,7 @@ class Session:
         "has_failed",
         "identity",
         "in_transaction",
+        "is_known",
         "keyspace",
         "library",
         "library_version",
@@ -50,12 +58,17 @@ class Session:
         "name",
         "now_ms",
         "operations",
+        "principal",
         "protocol",
         "queued",
+        "user",
         "watched",
     )
 
-    def __init__(self, gateway: RedisGateway, identity: int, address: str, local_address: str, now_ms: int) -> None:
+    def __init__(
+        self, gateway: RedisGateway, identity: int, address: str, local_address: str, now_ms: int, shown: Principal
+    ) -> None:
+        """`shown` is who the client is before it logs in."""
         self.gateway = gateway
         self.keyspace: Keyspace = gateway.keyspace
         self.identity = identity
@@ -69,10 +82,14 @@ class Session:
         """Whether the command under way is one of EXEC."""
         self.operations: tuple[Operation, ...] = ()
         """What the command under way needs on its keys; nothing where there are no rules."""
+        self._shown = shown
+        self.checked: tuple[bytes, bytes, bool] | None = None
+        """A name, a password, and whether it is right: what AUTH waited for."""
         self.reset()
 
     def reset(self) -> None:
         """As after connecting."""
+        self._be(None)
         self.database = 0
         self.protocol = RESP2
         self.queued: list[list[bytes]] | None = None
@@ -85,11 +102,38 @@ class Session:
         self.has_failed = False
         self.watched = {}
 
+    # --- who it is --------------------------------------------------------------------------------------------------
+
+    def log_in(self, user: bytes, password: bytes) -> None:
+        """AUTH. Raises LoginMissingError until the password was looked at, and RedisError for a wrong one."""
+        logins = self.gateway.logins
+        if self.in_transaction:
+            raise RedisError("ERR AUTH is not served inside a transaction")
+        if user == DEFAULT_USER and not logins.is_required:
+            self._be(None)
+            return
+        checked, self.checked = self.checked, None
+        if checked is None or checked[:2] != (user, password):
+            raise LoginMissingError(self, user, password)
+        if not checked[2]:
+            raise RedisError("WRONGPASS invalid username-password pair or user is disabled.")
+        self._be(user)
+
+    def _be(self, user: bytes | None) -> None:
+        gateway = self.gateway
+        self.user = user
+        """Who has logged in; None for nobody."""
+        self.is_known = user is not None or not gateway.logins.is_required
+        """Whether it may do anything beside logging in."""
+        self.principal = self._shown if user is None else Principal(USER, user.decode(), self._shown.host)
+        self.access = Access(gateway.broker.authorizer, self.principal) if gateway.has_rules else None
+        """What it may do; None where everybody may do everything."""
+
     # --- access -----------------------------------------------------------------------------------------------------
 
     def begin(self, command: Command, arguments: list[bytes]) -> None:
         """A command is about to run. Raises RedisError where the client may not do what it does."""
-        access = self.gateway.access
+        access = self.access
         if access is None:
             return
         self.operations = access.rule_of(command.name, arguments).topic
@@ -100,18 +144,18 @@ class Session:
 
     def require_access(self, key: bytes, *operations: Operation, database: int | None = None) -> None:
         """Refuse what the client may not do to the topic of a key: these operations, or those of the command."""
-        if self.gateway.access is not None:
+        if self.access is not None:
             topic = self.keyspace.topic_of(self.database if database is None else database, key)
-            self.gateway.access.require_topic(topic, *(operations or self.operations))
+            self.access.require_topic(topic, *(operations or self.operations))
 
     def require_group(self, group: bytes, operation: Operation) -> None:
         """Refuse what the client may not do to a group."""
-        if self.gateway.access is not None:
-            self.gateway.access.require_group(group, operation)
+        if self.access is not None:
+            self.access.require_group(group, operation)
 
     def live(self, database: int) -> Iterator[tuple[bytes, Stream]]:
         """The keys of a database that the client may know of."""
-        access = self.gateway.access
+        access = self.access
         for key, stream in self.keyspace.live(database, self.now_ms):
             if access is None or access.may_describe(stream.log.topic):
                 yield key, stream
@@ -120,8 +164,8 @@ class Session:
 
     def make(self, key: bytes) -> Stream:
         """A new stream for a key that does not exist. Raises as `Keyspace.make`."""
-        if self.gateway.access is not None:
-            self.gateway.access.require_creation(self.keyspace.topic_of(self.database, key))
+        if self.access is not None:
+            self.access.require_creation(self.keyspace.topic_of(self.database, key))
         return self.keyspace.make(self.database, key, self.now_ms)
 
     def find(self, key: bytes) -> Stream | None:

@@ -67,3 +67,17 @@ def test_mistakes_have_the_words_of_redis(data: bytes, reason: str) -> None:
 )
 def test_examples(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
+
+
+def test_of_who_has_to_log_in_first_commands_are_read_one_at_a_time():
+    reader = CommandReader(bulk_bytes_max=1 << 20, command_bytes_max=1 << 20)
+    reader.is_limited = True
+    large = b"*2\r\n$4\r\nECHO\r\n$20000\r\n" + b"x" * 20_000 + b"\r\n"
+    reader.feed(b"*3\r\n$4\r\nAUTH\r\n$1\r\na\r\n$1\r\nb\r\n" + large * 2)
+    assert reader.commands() == [[b"AUTH", b"a", b"b"]]
+    reader.is_limited = False
+    assert reader.commands() == [[b"ECHO", b"x" * 20_000]] * 2
+    reader.is_limited = True
+    reader.feed(large)
+    with pytest.raises(ProtocolError, match="unauthenticated bulk length"):
+        reader.commands()
