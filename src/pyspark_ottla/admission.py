@@ -1,4 +1,4 @@
-"""How much one micro-batch may take."""
+"""The end of a micro-batch: limits on its rows and bytes."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from pyspark_ottla.offset_range import OffsetRange, ranges_between
 
 
 def limit_rows(start: Offsets, end: Offsets, rows_max: int) -> Offsets:
-    """An end that is at most `rows_max` offsets after `start`, all partitions together.
+    """The end of a micro-batch of at most `rows_max` offsets after `start`, all partitions together.
 
     Each partition gets a share in proportion to its records, so that all advance together and become empty together.
     Every partition with records gets at least one row, if there is one for each, so that a large partition does not
@@ -28,7 +28,7 @@ def limit_rows(start: Offsets, end: Offsets, rows_max: int) -> Offsets:
 
 
 def limit_bytes(start: Offsets, end: Offsets, bytes_max: int, offset_bytes: Mapping[TopicPartition, float]) -> Offsets:
-    """An end that is about `bytes_max` after `start`, all partitions together, and at least one offset.
+    """The end of a micro-batch of about `bytes_max` after `start`, all partitions together, and of at least one offset.
 
     `offset_bytes` has the bytes per offset of each partition. A partition without an entry uses the average of the
     others.

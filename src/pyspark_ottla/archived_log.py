@@ -105,7 +105,7 @@ class ArchivedLog:
         return found
 
     def fetch_raw(self, topic: str, partition: int, offset: int, *, max_bytes: int, max_wait_ms: int) -> FetchedBatches:
-        """Record batches from an offset on; those of the archive are made anew, at their offsets."""
+        """Record batches from an offset on. Those from the archive are encoded again, with the same offsets."""
         place = TopicPartition(topic, partition)
         if place in self._reading and self._reading[place][0] == offset:
             return self._next(place)
@@ -193,7 +193,7 @@ class ArchivedLog:
 
 
 def with_archive(client: LogReader, archive: str | None) -> LogReader:
-    """The client as it is, or with an archive before it. Raises OptionError where there is none."""
+    """The client, or an `ArchivedLog` over it if `archive` is set. Raises OptionError if the archive does not exist."""
     return client if archive is None else ArchivedLog(client, archive)
 
 

@@ -56,7 +56,7 @@ _Convert = Callable[[Any], Any]
 
 
 def avro_struct(schema: bytes) -> StructType:
-    """The record of a schema as Spark's type. Raises OptionError."""
+    """The record of an Avro schema as Spark's type. Raises OptionError for a schema that cannot be columns."""
     _, expanded = _parse(schema)
     found = _spark_type(expanded, "")
     if not isinstance(found, StructType):
@@ -88,14 +88,16 @@ class AvroDecoder:
         stream = io.BytesIO(value)
         try:
             found = self._read(stream, writer.schema, resolve_into)
-        except NegativeIndexError as error:
+        except IndexOutOfRangeError as error:
             raise ValueError(f"not of this schema: {error}") from None
         except (EOFError, IndexError):
-            raise ValueError("the value ends before the record does") from None
+            raise writer.refused(value, "the value ends before the record does") from None
+        except UnicodeDecodeError:
+            raise writer.refused(value, "the text is not UTF-8") from None
         except Exception as error:
-            # Strangers' bytes make the reader fail in many ways, all of which mean that they are not of this schema.
+            # Unknown bytes make the reader fail in many ways, all of which mean that they are not of this schema.
             refused = writer.field_beyond_time(value)
-            raise refused or ValueError(f"not of this schema: {type(error).__name__}: {error}") from None
+            raise refused or writer.refused(value, f"not of this schema: {type(error).__name__}: {error}") from None
         if stream.tell() != len(value):
             raise ValueError(f"{len(value) - stream.tell()} bytes are left after the record")
         return found if self._convert is None else self._convert(found)
@@ -113,14 +115,15 @@ class AvroDecoder:
         return self._writers[schema_id]
 
 
-class NegativeIndexError(IndexError):
-    """The index of an enum's symbol or a union's branch is below zero."""
+class IndexOutOfRangeError(IndexError):
+    """The schema has no symbol of an enum, or no branch of a union, with this index. The message names the field."""
 
 
 class Indexed(list[Any]):
-    """Symbols or branches that take no negative index, which Python counts from the end: a value would be made up.
+    """The symbols of an enum or the branches of a union. An index that is not one of theirs, also a negative one, which
+    in Python counts from the end, raises IndexOutOfRangeError.
 
-    fastavro's compiled reader adds the length to such an index by itself, unless there is none to add.
+    fastavro's compiled reader adds the length to a negative index by itself, unless there is none to add.
     """
 
     def __init__(self, of: Iterable[Any], what: str) -> None:
@@ -134,8 +137,8 @@ class Indexed(list[Any]):
         return True
 
     def __getitem__(self, index: Any) -> Any:
-        if index < 0:
-            raise NegativeIndexError(f"{self._what} has the index {index}")
+        if not 0 <= index < list.__len__(self):
+            raise IndexOutOfRangeError(f"{self._what} has the index {index}, and there are {list.__len__(self)}")
         return list.__getitem__(self, index)
 
 
@@ -144,11 +147,11 @@ class Writer:
     """The schema that values were written with."""
 
     schema: Any
-    """For reading."""
+    """The schema as fastavro reads with it."""
     times: Any
-    """The same, where a time is the number that it is stored as."""
+    """The same schema without types of times, so that times are read as numbers."""
     expanded: Any
-    """As it was written, each name replaced by what it stands for."""
+    """The same schema, with each name of a type replaced by its definition."""
 
     def field_beyond_time(self, value: bytes) -> RefusedField | None:
         """Which field of a value that cannot be read is a time that no column holds, if that is why."""
@@ -160,6 +163,28 @@ class Writer:
             # It is something else, and its reason is known.
             return None
         return _beyond_time(self.expanded, found, "")
+
+    def refused(self, value: bytes, reason: str) -> ValueError:
+        """Why a value cannot be read, with the field of the outermost record that cannot, if it is one."""
+        fields = self.schema.get("fields", []) if isinstance(self.schema, dict) else []
+        # A record with fewer fields is a beginning of the same value.
+        readable, count = 0, len(fields)
+        while readable < count:
+            middle = (readable + count) // 2
+            if self._begins_with(value, fields[: middle + 1]):
+                readable = middle + 1
+            else:
+                count = middle
+        return ValueError(reason) if readable == len(fields) else RefusedField(fields[readable]["name"], reason)
+
+    def _begins_with(self, value: bytes, fields: list[Any]) -> bool:
+        from fastavro import schemaless_reader
+
+        try:
+            schemaless_reader(io.BytesIO(value), {**self.schema, "fields": fields}, None)
+        except Exception:
+            return False
+        return True
 
 
 _UNIT_US = {"date": 86_400_000_000, "millis": 1000, "micros": 1}
@@ -212,7 +237,7 @@ def _without_times(schema: Any) -> Any:
 
 
 def _indexed(schema: Any, seen: dict[int, Any], what: str) -> Any:
-    """A parsed schema, with symbols and branches that take no negative index; `what` has this schema."""
+    """A parsed schema, with symbols and branches that are `Indexed`; `what` has this schema."""
     if id(schema) in seen:
         return seen[id(schema)]
     if isinstance(schema, list):

@@ -21,7 +21,7 @@ from pyspark_ottla.worker_socket import send_and_acknowledge_at_once
 
 
 class OttlaReader(DataSourceReader):
-    """Reads what lies between two positions, which are fixed when the job is planned.
+    """Reads the records between two positions, which are resolved to offsets when the job is planned.
 
     Planned on the driver; `read` runs on the executors, on a copy that was pickled.
     """
@@ -70,7 +70,7 @@ class OttlaFilteringReader(OttlaReader):
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Take what makes the read smaller; what is given back Spark does itself."""
+        """Use the filters that make the read smaller. Returns those that Spark must still apply to each row."""
         self._filters = PushedFilters()
         return self._filters.take(filters)
 

@@ -30,7 +30,7 @@ def watermark_ms(spark: "SparkSession", checkpoint: str) -> "Column":
 
 
 def last_watermark_ms(checkpoint: Path, batch: int) -> int:
-    """What makes rows of a micro-batch late. Raises OSError, ValueError."""
+    """The watermark of micro-batch `batch`, ms since 1970: earlier rows are late. Raises OSError, ValueError."""
     if batch == 0:
         return 0
     file = checkpoint / "offsets" / str(batch - 1)

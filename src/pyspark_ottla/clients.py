@@ -39,7 +39,7 @@ _cache = _Cache()
 
 
 class Reader:
-    """A client that sees the logs as one isolation level shows them: what is committed, or all there is."""
+    """A client with one isolation level: it reads committed records only, or all records."""
 
     def __init__(self, client: BlockingClient, isolation: IsolationLevel, rack: str = "") -> None:
         self._client = client
@@ -55,7 +55,7 @@ class Reader:
         return self._client.metadata(topics)
 
     def list_offsets(self, at: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
-        """The offsets at timestamps; the latest is the end of what this isolation level shows."""
+        """The offsets at timestamps; the latest is the end of what this isolation level can read."""
         return self._client.list_offsets(at, isolation=self._isolation)
 
     def committed_offsets(
@@ -98,7 +98,7 @@ def client_for(connection: Connection) -> BlockingClient:
 
 
 class ThreadClient:
-    """The offsets of groups by whichever thread asks, each with a client of its own."""
+    """The committed offsets of groups. Any thread may call it: each thread has its own client."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -130,7 +130,7 @@ def producer_for(connection: Connection) -> BlockingProducer:
 def ledger_for(connection: Connection, transactional_id: str) -> Iterator[SinkLedger]:
     """The ledger of a transactional id, kept from batch to batch as it remembers what it has read.
 
-    Its topic is there. After an error the next batch begins with a new one.
+    Its topic must exist. After an error the next batch begins with a new ledger.
     """
     from pyspark_ottla.sink_ledger import SinkLedger
 

@@ -1,4 +1,4 @@
-"""Where the brokers are and how patient to be with them: the `kafka.*` options that both sides share."""
+"""The `kafka.*` options of reads and writes: bootstrap brokers, timeouts, security."""
 
 import os
 from dataclasses import dataclass, field
@@ -32,15 +32,15 @@ CONNECTION_OPTIONS = (BOOTSTRAP, "kafka.client.id", _PROTOCOL, *_TLS, *_SASL, *_
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """What a client of the cluster is made from. A value that can be pickled; equal connections may share a client."""
+    """The settings of a client. Can be pickled; equal connections may share a client."""
 
     bootstrap: str
     settings: tuple[tuple[str, int | str], ...] = field(default=(), repr=False)
-    """With passwords among them."""
+    """The client settings, passwords included: never log them."""
 
     @classmethod
     def of(cls, options: Options) -> "Connection":
-        """Taken from the options; the environment variable `OTTLA_BOOTSTRAP` stands in for the address.
+        """The connection that the options describe; `OTTLA_BOOTSTRAP` of the environment is the default address.
 
         The variable is read on the driver, so executors need not have it.
         """

@@ -1,4 +1,4 @@
-"""What was there to be read and is not there any more.
+"""Detects records that were deleted before they were read.
 
 Offsets only grow and partitions do not disappear, unless records are deleted before they are read (retention), or the
 topic is deleted. Then a stream either fails, which is the default, or continues with the remaining records and logs
@@ -21,12 +21,12 @@ logger = logging.getLogger("pyspark_ottla")
 
 
 class DataLossError(RuntimeError):
-    """Records that were to be read are not there. The message says which, why, and how to go on."""
+    """Records were deleted before they were read. The message names them, the reason, and how to continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """What a subscription has at one moment: its partitions, and from where to where their logs go."""
+    """The partitions of a subscription at one moment, each with the first and the end offset of its log."""
 
     subscribed: Subscribed
     earliest: Offsets
@@ -34,14 +34,14 @@ class LogState:
 
     @classmethod
     def now(cls, client: LogReader, subscribed: Subscribed) -> "LogState":
-        """Asked for now. The ends are asked for after the beginnings, so no log seems to end before it begins."""
+        """The current state. End offsets are read after start offsets, so no log seems to end before it begins."""
         earliest = look_up(client, dict.fromkeys(subscribed.partitions, int(OffsetAt.EARLIEST)))
         latest = look_up(client, dict.fromkeys(subscribed.partitions, int(OffsetAt.LATEST)))
         return cls(subscribed, earliest, latest)
 
 
 def resume(read: StreamOffset, state: LogState) -> tuple[Offsets, list[str]]:
-    """From where each partition that exists goes on, and what was lost between there and where it had been read to.
+    """The next offset of each partition that exists, and the records that were deleted before it.
 
     A partition that is new begins with its first record.
     """
@@ -70,7 +70,7 @@ def resume(read: StreamOffset, state: LogState) -> tuple[Offsets, list[str]]:
 
 
 def truncated(topic_partition: TopicPartition, wanted: int, latest: int) -> str:
-    """The sentence for a log that ends before an offset that it had, or was said to have."""
+    """The message for a log that ends before an offset that was read or requested."""
     return (
         f"{topic_partition} ends at offset {latest}, before offset {wanted} that was to be read:"
         " the broker lost records, its data was replaced, or the offset is not right"
@@ -78,7 +78,7 @@ def truncated(topic_partition: TopicPartition, wanted: int, latest: int) -> str:
 
 
 def deleted(topic_partition: TopicPartition, wanted: int, earliest: int) -> str:
-    """The sentence for records that went before they were read."""
+    """The message for records that were deleted before they were read."""
     return (
         f"{topic_partition}: offsets {wanted} to {earliest - 1} were deleted before they were read; the log begins at"
         f" {earliest} (a longer retention.ms or retention.bytes keeps more)"
@@ -86,7 +86,7 @@ def deleted(topic_partition: TopicPartition, wanted: int, earliest: int) -> str:
 
 
 def report(losses: Sequence[str], *, fail: bool) -> None:
-    """Raise DataLossError for what was lost or, when the stream is to go on, log a warning for each."""
+    """Raise DataLossError for lost records or, with `failOnDataLoss` off, log a warning for each partition."""
     if losses and fail:
         more = f" (and {len(losses) - 1} more partitions lost data)" if len(losses) > 1 else ""
         raise DataLossError(

@@ -1,4 +1,4 @@
-"""Spark's words for the columns of a struct, as in `id long, tags array<string>`, read without a JVM.
+"""Parses Spark's DDL for columns, as in `id long, tags array<string>`, without a JVM.
 
 The processes in which Spark asks a Python source for its columns have none, and PySpark leaves these words to it.
 """
@@ -53,7 +53,7 @@ _NESTED_MAX = 32
 
 
 def struct_of(text: str) -> StructType:
-    """The struct of these columns. Raises ValueError, which says what was expected where.
+    """Parse columns. Raises ValueError, which names the place and what was expected there.
 
     >>> struct_of("id long, tags array<string>").simpleString()
     'struct<id:bigint,tags:array<string>>'

@@ -1,4 +1,4 @@
-"""Rows on their way to the brokers: encoded in the worker, acknowledged before the task ends."""
+"""Sends the rows of a task: encoded in the worker, acknowledged before the task ends."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,32 +18,32 @@ from pyspark_ottla.write_columns import WriteColumns
 from pyspark_ottla.write_options import WriteOptions
 
 CHUNK_BYTES = 4_000_000
-"""Rows are encoded so many bytes at a time: Spark's batches are small when they are dealt out to many partitions."""
+"""Rows are encoded in pieces of this size: Spark's batches are small if rows go to many partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered(WriterCommitMessage):
-    """What one task wrote, all of it acknowledged by all replicas in sync."""
+    """What one task wrote; all of it is acknowledged by all in-sync replicas."""
 
     records: int
 
 
 @dataclass(frozen=True, slots=True)
 class Refused(WriterCommitMessage):
-    """Why one task's rows cannot be written, however often it is tried: the driver fails the write with this."""
+    """Why the rows of a task can never be written. The driver fails the write with this reason."""
 
     reason: str
 
 
 class BatchProducer(Protocol):
-    """What takes the encoded batches: `ottla.client.producing.blocking_producer.BlockingProducer` is one."""
+    """A producer of encoded batches, such as `ottla.client.producing.blocking_producer.BlockingProducer`."""
 
     def send(self, topic_partition: TopicPartition, batch: bytearray) -> None:
         """Take one record batch. Raises ClientError."""
         ...
 
     def flush(self) -> None:
-        """Return when everything taken is appended. Raises ClientError."""
+        """Return when all sent batches are acknowledged. Raises ClientError."""
         ...
 
 
@@ -56,7 +56,7 @@ class Delivery:
     options: WriteOptions
     columns: WriteColumns
     unkeyed: int | None = None
-    """The one partition (modulo their number) of rows without a key; None: they are spread over all of them."""
+    """The partition (modulo their number) of rows without a key; None spreads them over all partitions."""
     clock: Clock = field(default_factory=SystemClock)
     rng: Rng = field(default_factory=SystemRng)
 

@@ -1,4 +1,4 @@
-"""The progress of a query as a consumer group's, so that tools which show the lag of groups see it.
+"""Commits the progress of a query for a consumer group, so that tools that show the lag of groups show it.
 
 Spark's checkpoint stays authoritative. The committed offsets are a copy, made after a micro-batch has ended. The
 source commits when Spark asks it for the next micro-batch. Spark does so after each one, and after the last of
@@ -26,7 +26,7 @@ class GroupProgress:
         self._committed: Offsets | None = None
 
     def done(self, offsets: Offsets) -> None:
-        """All before these offsets has been processed.
+        """Commit these offsets: all records before them have been processed.
 
         The first commit of a query says whether the group can be used: raises OptionError when it has members, and
         ClientError. One that fails later is a warning: the records are processed all the same.

@@ -1,4 +1,4 @@
-"""Options that people bring along from Spark's Kafka source and from Kafka's clients, and that change nothing here.
+"""Options of Spark's Kafka source and of Kafka's clients that have no effect here.
 
 A notebook migrates by a change of the format's name. Its other options are named once, with the reason, and ignored.
 The names are those of Spark's connector 4.2 and of the consumer, producer and admin client of Kafka 4.3.
@@ -115,13 +115,13 @@ _REASONS: dict[str, tuple[str, ...]] = {
 }
 
 IGNORED = {name.lower(): (name, reason) for reason, names in _REASONS.items() for name in names}
-"""By the name in lower case: how it is written, and why it changes nothing where it is not among the known ones."""
+"""By name in lower case: the usual spelling, and why the option has no effect."""
 
 _ENCRYPTED = ("kafka.ssl.", "kafka.sasl.")
 
 
 def reason_to_ignore(key: str) -> str | None:
-    """Why an option that is not known to a read or a write is left alone; None when nobody knows it."""
+    """Why an option is ignored; None for a name that is not known."""
     key = key.lower()
     if key in IGNORED:
         return IGNORED[key][1]

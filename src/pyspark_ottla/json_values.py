@@ -1,4 +1,4 @@
-"""JSON: values read into a struct that Spark's words or its JSON form of a type describe.
+"""Decodes JSON values into a struct, whose schema is Spark's DDL or Spark's JSON form of a type.
 
 A value is exactly one object. A value that is not of its column's type is refused, and no value is changed to fit:
 
@@ -56,7 +56,7 @@ from pyspark_ottla.schema_registry import split_frame
 DEPTH_MAX: Final = 500
 """Objects and arrays within each other. Python's reader takes about twice as many before it gives up."""
 SHOWN_MAX: Final = 40
-"""Characters of a value, or of a name, in a reason."""
+"""The maximum number of characters of a value, or of a name, that a reason quotes."""
 
 _INTEGER_BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 _INTEGER_DIGITS_MAX: Final = 20
@@ -65,7 +65,7 @@ _FLOAT_BOUND: Final = float.fromhex("0x1.ffffffp+127")
 """From here on numbers are infinite in 32 bits: half a step above the largest."""
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 UNIT_US: Final = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}
-"""What a number may count since 1970, in microseconds."""
+"""The units of numbers in timestamps, in microseconds."""
 MICROSECONDS: Final = range(-62_135_596_800_000_000, 253_402_300_800_000_000)
 """The years 1 to 9999."""
 _SINCE: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is added where there is one
@@ -79,12 +79,12 @@ _Reader = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How times are read that do not say all of it themselves."""
+    """How times without an offset, and times that are numbers, are decoded."""
 
     local_zone: Any = None
-    """Of a `timestamp` without an offset; where there is none, it is refused."""
+    """The time zone of a `timestamp` without an offset; None refuses such timestamps."""
     unit: str | None = None
-    """What a number counts since 1970; where there is none, it is refused."""
+    """The unit of a number, counted from 1970; None refuses numbers."""
 
 
 class _Integer(str):

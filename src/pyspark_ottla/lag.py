@@ -1,4 +1,4 @@
-"""How far a stream is behind."""
+"""The lag of a stream."""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from pyspark_ottla.stream_offset import StreamOffset
 
 
 def lag(source_progress: Mapping[str, Any]) -> Offsets:
-    """For each partition the offsets that were in the log and not read when a micro-batch ended.
+    """The lag of each partition at the end of a micro-batch: the number of offsets that were not read yet.
 
     `source_progress` is one of the `sources` of a query's `lastProgress`, or of the progress that a
     `StreamingQueryListener` receives: `lag(query.lastProgress["sources"][0])`.

@@ -1,4 +1,4 @@
-"""What reading and writing ask of a client. Tests bring their own."""
+"""The interfaces of clients that reads and writes need. Tests implement them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol
@@ -26,7 +26,7 @@ class GroupOffsets(Protocol):
 
 
 class LogReader(GroupOffsets, Protocol):
-    """What a read asks: `pyspark_ottla.clients.Reader` is one. Every call blocks until it is answered."""
+    """The client of a read, such as `pyspark_ottla.clients.Reader`. Calls block."""
 
     def topics(self) -> dict[str, TopicMetadata]:
         """All topics, asked for now."""
@@ -46,7 +46,7 @@ class LogReader(GroupOffsets, Protocol):
 
 
 class LogWriter(Protocol):
-    """What a write asks: `ottla.client.blocking.BlockingClient` is one. Every call blocks until it is answered."""
+    """The client of a write, such as `ottla.client.blocking.BlockingClient`. Calls block."""
 
     def metadata(self, topics: Iterable[str], *, refresh: bool) -> dict[str, TopicMetadata]:
         """These topics. Raises TopicNotFoundError."""

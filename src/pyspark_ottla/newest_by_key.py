@@ -1,4 +1,4 @@
-"""A compacted topic as the table that it is: of each key the newest record, without those keys that were deleted.
+"""A compacted topic as a table: the newest record of each key, without deleted keys.
 
 The result equals that of a compaction, whether it has run or not:
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SUPERSEDED_MAX: Final = 100_000
-"""So many rows that may have been superseded are held, beside as many as there are keys, before they are let go."""
+"""The number of superseded rows, beside one per key, that are held in memory before they are dropped."""
 
 
 def table(spark: "SparkSession", options: Mapping[str, str]) -> "DataFrame":
@@ -53,7 +53,7 @@ class _Read:
 
 
 class NewestByKey:
-    """Takes record batches partition by partition, in the order of their offsets, and gives those rows that count.
+    """Finds the newest row of each key in record batches that are added partition by partition, in order of offsets.
 
     In a partition that is the last of a key; where a key lies in several, as after partitions were added, the last in
     time, then by offset. Rows without a key count for nothing.
@@ -66,7 +66,7 @@ class NewestByKey:
         self._pending_rows = 0
 
     def newest(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """The rows that count, as record batches of the schema that they came in."""
+        """The newest rows, as record batches of the same schema."""
         for batch in batches:
             self._pending.append(batch)
             self._pending_rows += batch.num_rows

@@ -36,7 +36,7 @@ def offsets_from_json(nested: Mapping[str, Any], *, option: str, minimum: int = 
 
 
 def joined(partitions: Iterable[TopicPartition]) -> str:
-    """The names of partitions in a sentence, the first few of them."""
+    """The names of partitions, for a message; only the first few of many."""
     names = [str(each) for each in sorted(partitions)]
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 

@@ -1,4 +1,4 @@
-"""Runs of offsets to read, and how they are dealt out to Spark's tasks.
+"""Ranges of offsets to read, and their distribution over Spark's tasks.
 
 Each task of a Python source needs a Python process and a connection to it, so a task gets several small partitions.
 One partition that has more than a task's share is read by several tasks.
@@ -38,7 +38,7 @@ class OffsetRange:
 
 
 class TaskRanges(InputPartition):
-    """What one Spark task reads, in this order."""
+    """The ranges that one Spark task reads, in this order."""
 
     def __init__(self, ranges: Sequence[OffsetRange]) -> None:
         super().__init__(None)
@@ -49,14 +49,14 @@ class TaskRanges(InputPartition):
 
 
 def ranges_between(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[OffsetRange]:
-    """What lies between two positions, without what is empty; a partition without a start is left out."""
+    """The ranges between two positions. Empty ranges, and partitions without a start, are left out."""
     return [
         OffsetRange(each, start[each], end[each]) for each in sorted(end) if each in start and start[each] < end[each]
     ]
 
 
 def task_count(ranges: Iterable[OffsetRange], tasks_max: int, tasks_min: int = 1) -> int:
-    """How many tasks the ranges are worth, between the two limits."""
+    """The number of tasks for these ranges, between the two limits."""
     worth = sum(each.count for each in ranges) // RECORDS_WORTH_A_TASK
     return max(min(worth, tasks_max), tasks_min, 1)
 

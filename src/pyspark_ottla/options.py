@@ -14,7 +14,7 @@ from typing import Any
 from pyspark_ottla.ignored_options import IGNORED, reason_to_ignore
 
 ENGINE_OPTIONS = frozenset({"checkpointlocation", "queryname", "outputmode"})
-"""What Spark itself puts among the options of a stream; not ours to refuse."""
+"""Options that Spark itself adds to those of a stream."""
 
 logger = logging.getLogger("pyspark_ottla")
 
@@ -23,16 +23,16 @@ _warned: set[str] = set()
 
 
 class OptionError(ValueError):
-    """An option is missing, unknown or unusable. The message names it and says what to write."""
+    """An option is missing, unknown or invalid. The message names it and what to write."""
 
 
 def does_not_exist(what: str) -> OptionError:
-    """The error for a topic or a partition that was named and is not there."""
+    """The error for a topic or partition that does not exist."""
     return OptionError(f"{what} does not exist on the broker: check the name, or create the topic first")
 
 
 def warn_once(name: str, reason: str) -> None:
-    """One line in the log for an option that changes nothing, once in the life of a process."""
+    """Log a warning for an ignored option, once per process."""
     if name.lower() not in _warned:
         _warned.add(name.lower())
         logger.warning("option %s is ignored: %s", name, reason)
@@ -60,7 +60,7 @@ class Options:
                 self.ignored[key] = reason
 
     def warn_of_ignored(self) -> None:
-        """Say in the log which of the options change nothing."""
+        """Log a warning for each ignored option."""
         for name, reason in self.ignored.items():
             # Spark hands names over in lower case.
             written, _ = IGNORED.get(name.lower(), (name, reason))
@@ -99,7 +99,7 @@ class Options:
         return value
 
     def require(self, name: str, supported: tuple[str, ...]) -> None:
-        """Refuse every other value of an option that exists in Kafka and has no choice here, in whatever case."""
+        """Raise OptionError for a value other than `supported`, the only one that works here; case is ignored."""
         value = self.text(name)
         if value is not None and value.lower() not in supported:
             raise OptionError(f"option {name}: only {supported[0]} is supported, not {value!r}")
@@ -118,7 +118,7 @@ class Options:
         return value
 
     def exactly_one(self, names: tuple[str, ...], *, otherwise: str) -> str:
-        """Which of these was given. `otherwise` says what to write when none was."""
+        """The one of these options that is set. Raises OptionError for several, or none (`otherwise` is the hint)."""
         given = [name for name in names if name in self._given]
         if len(given) > 1:
             raise OptionError(f"options {' and '.join(given)} exclude each other: give one of them")

@@ -1,4 +1,4 @@
-"""Rows dealt out to tasks by the partition they are for: in one transaction, a partition is one task's."""
+"""Distributes rows to tasks by partition: in a transaction, only one task may write to a partition."""
 
 from collections.abc import Mapping
 from typing import Any, cast

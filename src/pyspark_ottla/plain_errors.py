@@ -1,4 +1,4 @@
-"""What people are shown when a read or a write cannot be done: the sentence, before anything else.
+"""Shows users the message of an error, without a traceback, when a read or a write is refused.
 
 A Python process of Spark sends its error to the JVM as a traceback of some fifty lines, with the message at its end.
 It sends only the message if `SPARK_HIDE_TRACEBACK` is set in that process, which ends with the error. So this module
@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from pyspark_ottla.options import OptionError
 
 WORKER_VARIABLES = "PYTHON_WORKER_FACTORY_"
-"""Begin the names of what Spark tells its processes: which port or socket to come to, and a secret."""
+"""Prefixes of the variables that Spark sets for its Python processes: port or socket, and a secret."""
 _HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Passes errors on, and has Spark show those of ours without the traceback. Nothing changes outside of Spark."""
+    """Re-raises errors, and makes Spark show Ottla's without a traceback. Has no effect outside of Spark."""
     try:
         yield
     except Exception as error:

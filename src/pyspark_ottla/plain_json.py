@@ -1,4 +1,4 @@
-"""JSON of a flat schema that Arrow decodes, faster than `json_values`: the plain part of it, which both read alike.
+"""Decodes plain JSON of a flat schema with Arrow, faster than `json_values` and with equal results.
 
 Plain JSON is one object on one line, with each field of the schema at most once, as a value of its JSON type.
 `json_values` reads everything else: it knows more forms, and reports errors:
@@ -35,9 +35,9 @@ from pyspark_ottla.json_values import DEPTH_MAX, MICROSECONDS, UNIT_US
 from pyspark_ottla.options import OptionError
 
 NOT_PLAIN: Final = "not plain JSON of this schema: valueFormat=json may read it, or say why not"
-"""What `error` says."""
+"""The text of `error` for a value that is not plain."""
 ATTEMPTS_MAX: Final = 64
-"""So often the good values around bad ones are looked for in a record batch; the rest is then taken for not plain."""
+"""How often a record batch is split to find plain values between others; the rest then counts as not plain."""
 
 _TYPES: Final[dict[str, type[DataType]]] = {
     "string": StringType,
@@ -74,14 +74,14 @@ class PlainJson:
 
     fields: tuple[tuple[str, str], ...]
     unit: str | None = None
-    """What a number in a `timestamp` counts since 1970. A time as text is not plain then."""
+    """The unit of a number in a `timestamp`, counted from 1970. With a unit, a time as text is not plain."""
 
     registry: None = None
-    """Nobody is asked for the schema."""
+    """Plain JSON has no schema registry."""
 
     @classmethod
     def of(cls, schema: str, unit: str | None = None) -> "PlainJson | None":
-        """What a schema such as `id bigint, name string` says; None for one that is not of such fields alone."""
+        """The fields of a flat schema such as `id bigint, name string`; None if it has other types."""
         fields = []
         for part in schema.split(","):
             field = _FIELD.fullmatch(part)
@@ -105,7 +105,7 @@ class PlainJson:
         return found
 
     def columns(self) -> list[StructField]:
-        """The columns that are added: what was decoded, or that it was not."""
+        """The added columns: the decoded struct, and the error."""
         return [StructField("data", self.data_type()), StructField("error", StringType())]
 
     def data_type(self) -> StructType:

@@ -65,7 +65,7 @@ class AtTime:
     timestamps: int | Mapping[TopicPartition, int]
     option: str
     or_latest: bool
-    """Whether a partition without so young a record stands at its end; otherwise that is an error."""
+    """Whether a partition without a record of that time or later starts at its end; otherwise that is an error."""
 
     def resolve(self, client: LogReader, partitions: Sequence[TopicPartition]) -> Offsets:
         """The offsets that the broker finds for the timestamps."""
@@ -86,7 +86,7 @@ class AtTime:
 
 @dataclass(frozen=True, slots=True)
 class GroupPosition:
-    """What a consumer group has committed; where it has not, what `kafka.auto.offset.reset` says."""
+    """The committed offsets of a consumer group; for partitions without one, `kafka.auto.offset.reset` decides."""
 
     group_id: str
     otherwise: OffsetAt | None
@@ -134,7 +134,7 @@ def ending_position(options: Options) -> Position:
 
 
 def look_up(client: LogReader, at: Mapping[TopicPartition, int]) -> Offsets:
-    """The offsets at timestamps or edges, asked for now; nothing is asked when there is nothing to ask."""
+    """The current offsets at timestamps or edges. Sends no request if there are none to look up."""
     return {each: listed.offset for each, listed in client.list_offsets(at).items()} if at else {}
 
 

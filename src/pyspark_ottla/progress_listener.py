@@ -31,10 +31,10 @@ class ProgressListener(StreamingQueryListener):
         self._ends: dict[str, Offsets] = {}
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        """Nothing is done yet."""
+        """Do nothing: no micro-batch has ended yet."""
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """What is done has been told."""
+        """Do nothing: the progress of completed micro-batches was reported."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Remember where the micro-batch ended."""

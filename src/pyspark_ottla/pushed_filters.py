@@ -35,7 +35,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(slots=True)
 class PushedFilters:
-    """What the filters leave of a log."""
+    """The ranges of a log that pass the pushed filters."""
 
     topics: set[Any] | None = None
     partitions: set[Any] | None = None
@@ -44,11 +44,11 @@ class PushedFilters:
     since_ms: int | None = None
 
     def take(self, filters: Iterable[Filter]) -> list[Filter]:
-        """Narrow to what passes all of these; gives back those that have to be looked at for each record."""
+        """Narrow the ranges to the filters. Returns those that must be applied to each record."""
         return [each for each in filters if not self._take(each)]
 
     def narrow(self, client: LogReader, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-        """What of these ranges is left."""
+        """The parts of these ranges that can pass the filters."""
         left = [
             OffsetRange(each.topic_partition, max(each.start, self.first), min(each.end, self.end))
             for each in ranges

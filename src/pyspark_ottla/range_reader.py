@@ -22,7 +22,7 @@ from pyspark_ottla.record_columns import arrow_schema, decoded_arrow_schema
 logger = logging.getLogger("pyspark_ottla")
 
 EMPTY_ANSWERS_MAX = 60
-"""With the default wait of 500 ms, half a minute without a record that the log says it has."""
+"""Empty responses in a row before the read fails: 30 seconds, with the default wait of 500 ms."""
 
 
 class RangeReader:

@@ -1,4 +1,4 @@
-"""The options of a read, checked together and made into values."""
+"""The options of a read, checked and parsed."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ _DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions:
-    """How a task fetches, and what it hands to Spark at once."""
+    """The sizes of Fetch requests, and of the batches that a task passes to Spark."""
 
     max_bytes: int = 4 * 1024 * 1024
     """An answer of this size still lies in the cache when it is decoded: four times as much is a third slower."""
@@ -69,7 +69,7 @@ class FetchOptions:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What one micro-batch takes at most, and what it waits for."""
+    """The maximum and minimum size of a micro-batch."""
 
     rows_max: int | None = None
     bytes_max: int | None = None
@@ -80,12 +80,12 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """All that a read was told. A value that can be pickled: it goes to the executors."""
+    """All options of a read. Can be pickled: executors get it."""
 
     connection: Connection
     isolation: IsolationLevel
     rack: str
-    """Where the tasks are: a leader may send them to a replica there."""
+    """The rack of the tasks: they may read from a replica in the same rack."""
     subscription: Subscription
     starting: Position
     ending: Position | None
@@ -95,13 +95,13 @@ class ReadOptions:
     tasks_max: int
     tasks_min: int
     task_offsets_max: int | None
-    """At most so many offsets in one task, whatever the two above say."""
+    """The maximum number of offsets of a task, whatever the two above say."""
     pushdown: bool
-    """Whether a batch takes filters."""
+    """Whether a batch read accepts filters from Spark."""
     admission: Admission
     fetch: FetchOptions
     archive: str | None = None
-    """The directory that records come from which the brokers do not have any more."""
+    """The directory of the archive, for records that the brokers no longer have."""
 
     @classmethod
     def of(cls, given: Mapping[str, str], *, streaming: bool) -> "ReadOptions":

@@ -1,4 +1,4 @@
-"""How many bytes the next offsets of a partition take, as they lie in the log."""
+"""Estimates the bytes per offset of partitions, as stored in the log."""
 
 from collections.abc import Iterable
 
@@ -9,9 +9,9 @@ from pyspark_ottla.log_client import LogReader
 from pyspark_ottla.offset_range import OffsetRange
 
 SAMPLE_BYTES = 64 * 1024
-"""What is looked at of a partition: some batches, in one small answer."""
+"""The bytes of a sample: some batches of a partition, in one small response."""
 SAMPLES_MAX = 32
-"""More partitions than this are not looked at before a micro-batch, which waits for it."""
+"""The maximum number of partitions that are sampled before a micro-batch, which waits for the samples."""
 
 
 def offset_bytes(client: LogReader, waiting: Iterable[OffsetRange]) -> dict[TopicPartition, float]:

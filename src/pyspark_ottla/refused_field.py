@@ -1,4 +1,4 @@
-"""Why a value is not of its schema, with the field that it is because of.
+"""An error that names the field that cannot be decoded.
 
 ```
  RefusedField.within("n", ValueError("1.5 is not an int"))           field n: 1.5 is not an int
@@ -18,7 +18,7 @@ class RefusedField(ValueError):  # noqa: N818
 
     @classmethod
     def within(cls, name: str, error: ValueError) -> "RefusedField":
-        """The same as seen from around the field `name`."""
+        """The same error, as seen from outside of the field `name`."""
         if isinstance(error, RefusedField):
             return cls(f"{name}{'' if error.path.startswith('[') else '.'}{error.path}", error.reason)
         return cls(name, str(error))

@@ -1,4 +1,4 @@
-"""A schema registry, asked over HTTP: Confluent's interface, which others serve too.
+"""A client of schema registries with Confluent's HTTP API.
 
 An id identifies the schema of a value. It is in five bytes before the value (a zero byte and four of the id), or in
 the header `__value_schema_id` (a zero byte and four of the id, or a one and the sixteen of a GUID).
@@ -16,13 +16,13 @@ from pyspark_ottla.options import OptionError, Options
 REGISTRY_OPTIONS = ("schemaRegistry", "schemaRegistryTimeoutMs")
 SCHEMA_ID_HEADER = "__value_schema_id"
 ANSWER_BYTES_MAX = 16 * 1024 * 1024
-"""A registry that answers with more is none."""
+"""The maximum size of a response of a registry."""
 
 _ID_BYTES = 4
 
 
 class RegistryError(RuntimeError):
-    """The registry could not be asked. No word about the value: reading it again may succeed."""
+    """The registry did not answer. This says nothing about the value: a retry may succeed."""
 
 
 class UnknownSchemaError(ValueError):
@@ -31,7 +31,7 @@ class UnknownSchemaError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Where a registry is. `http://user:password@host:8081` sends the password by basic authentication."""
+    """A registry by its URL. `http://user:password@host:8081` uses basic authentication."""
 
     url: str
     timeout_s: float

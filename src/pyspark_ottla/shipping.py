@@ -1,4 +1,4 @@
-"""This package on workers that do not have it: the driver sends its own.
+"""Sends the driver's copy of this package to workers that do not have it.
 
 The Python path of a worker contains the directory of Spark's files. Spark unpacks an archive there under the name
 after its `#`. So an archive of a package's files, with the name of the package, can be imported, compiled parts
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PACKAGES: Final = ("ottla", "pyspark_ottla", "msgspec")
-"""What source and sink import on a worker, besides PySpark and PyArrow."""
+"""The packages that source and sink import on a worker, besides PySpark and PyArrow."""
 OPTIONAL: Final = ("fastavro", "google.protobuf", "google._upb")
 """What they, and steps with state, import where the driver has it; packages of one namespace share its archive."""
 _LEFT_OUT: Final = "__pycache__"

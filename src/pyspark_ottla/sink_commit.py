@@ -1,4 +1,4 @@
-"""The end of an exactly-once batch, decided on the driver from what its tasks say and what the brokers know.
+"""Commits or aborts an exactly-once batch, on the driver, from the reports of its tasks and the state of the brokers.
 
 Nothing is committed if the two differ. The table lists what a transaction must not contain, and how it is detected:
 
@@ -46,7 +46,7 @@ class TransactionPart(WriterCommitMessage):
 
 @dataclass(frozen=True, slots=True)
 class Skipped(WriterCommitMessage):
-    """A task had nothing to write: no rows, or its batch is committed already."""
+    """A task wrote nothing: it has no rows, or its batch is committed already."""
 
     is_committed: bool = False
 
@@ -56,18 +56,18 @@ class UncommittableError(OptionError):
 
 
 class TransactionEnd(Protocol):
-    """What is asked of coordinator and leaders: `BlockingTransactions` is one."""
+    """The requests to coordinator and leaders, such as `BlockingTransactions`."""
 
     def describe(self) -> TransactionDescription | None:
         """The transaction as the coordinator knows it."""
         ...
 
     def written(self, partitions: Any, producer_id: int) -> dict[TopicPartition, Written]:
-        """The producer as the leaders know it."""
+        """The state of the producer on the leaders of these partitions."""
         ...
 
     def end(self, identity: Identity, *, commit: bool) -> None:
-        """End it; returns when the outcome is known."""
+        """Commit or abort the transaction. Returns when the outcome is known."""
         ...
 
 
@@ -108,7 +108,7 @@ def commit(
 
 
 def abort(messages: Sequence[WriterCommitMessage | None], transactions: TransactionEnd) -> None:
-    """End what the tasks wrote so that nobody reads it. A transaction that is committed stays so."""
+    """Abort the transaction of the tasks, unless it is committed already."""
     identities = {part.lease.identity for part in messages if isinstance(part, TransactionPart)}
     for identity in identities:
         try:

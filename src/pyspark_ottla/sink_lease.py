@@ -1,4 +1,4 @@
-"""Who writes with a transactional id: taken on the driver when a write is planned, before any task starts.
+"""The lease of a transactional id, which a driver takes when a write is planned, before any task starts.
 
 A driver takes the id once and keeps it for all its batches. A later driver takes it over, and the earlier one never
 takes it back. Otherwise both would fence each other without end, each time a supervisor restarts them.
@@ -20,12 +20,12 @@ from pyspark_ottla.options import OptionError
 from pyspark_ottla.sink_ledger import Owner, SinkLedger, State
 
 FORMER_MAX = 64
-"""So many drivers before the present one are remembered as having been taken over."""
+"""The number of earlier drivers that are remembered as replaced."""
 _IDLE = ("Empty", "CompleteCommit", "CompleteAbort")
 
 
 class SupersededError(OptionError):
-    """Another driver writes with this transactional id now; this one can do no more."""
+    """Another driver has taken over this transactional id; this one cannot write any more."""
 
     def __init__(self, transactional_id: str, by: str | None = None) -> None:
         super().__init__(
@@ -37,13 +37,13 @@ class SupersededError(OptionError):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What the tasks of one write share: whose producer they are, and what was committed before."""
+    """What all tasks of a write use: the producer id and epoch, and the last committed batch."""
 
     transactional_id: str
     identity: Identity
     state: State | None
     ledger_end: int
-    """Where the ledger ended when it was planned: attempts of this write come later."""
+    """The end offset of the ledger when the write was planned; attempts of this write come after it."""
 
 
 class Coordinator(Protocol):

@@ -1,4 +1,4 @@
-"""The topic in which exactly-once writes keep what must outlive every process: `__ottla_spark_sinks`.
+"""The topic that stores the state of exactly-once writes: `__ottla_spark_sinks`.
 
 The topic has one compacted partition, so its records have one order. Keys and values are JSON. For each transactional
 id:
@@ -198,11 +198,11 @@ class SinkLedger:
             reach *= 8
 
     def append(self, entry: Owner | Attempt | Closing) -> int:
-        """Add an entry outside of a transaction; its offset."""
+        """Append an entry outside of a transaction. Returns its offset."""
         return self._client.produce_raw(*PARTITION, self._batch(entry)).base_offset
 
     def attempts(self, start: int, end: int) -> list[Attempt | Closing]:
-        """What was announced from one offset up to another, in order."""
+        """The announced attempts between two offsets, in order."""
         return [each for each in self._entries(_Reading(start), end) if isinstance(each, Attempt | Closing)]
 
     def state_batch(self, state: State) -> bytearray:
@@ -256,7 +256,7 @@ def encoded(transactional_id: str, entry: Entry) -> tuple[bytes, bytes]:
 
 
 def decoded(transactional_id: str, key: bytes | None, value: bytes | None) -> Entry | None:
-    """The entry, where it is one of this transactional id; whatever else is in the topic is passed over."""
+    """The entry; None if the record is not one of this transactional id."""
     try:
         kind, of_id, *_ = json.loads(key or b"[]")
         if of_id != transactional_id or value is None:

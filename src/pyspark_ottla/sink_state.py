@@ -1,4 +1,4 @@
-"""What exactly-once writes have committed, for tools and tests. Needs no Spark session.
+"""Shows the newest committed batch of an exactly-once write. Needs no Spark session.
 
 >>> committed_batch("localhost:9092", "flights.delays")  # doctest: +SKIP
 SinkState(transactional_id='flights.delays', query_id='5a3e...', batch_id=41, records=1200)

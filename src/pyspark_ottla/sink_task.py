@@ -25,7 +25,7 @@ _FENCED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What the task is part of: a batch of a query, in one run of it. `query_id` None is a write on its own."""
+    """The batch of the task, in one run of a query. `query_id` is None for a batch write."""
 
     query_id: str | None
     batch_id: int
@@ -34,7 +34,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class TransactionTask:
-    """Writes rows with the producer of the lease. Nothing of it is seen before the driver commits."""
+    """Writes rows with the producer of the lease. They are visible once the driver commits."""
 
     options: WriteOptions
     columns: WriteColumns
@@ -42,9 +42,9 @@ class TransactionTask:
     batch: Batch
     index: int
     attempt: str
-    """Of this attempt alone."""
+    """A name that is unique to this attempt."""
     step: Callable[[str], None] = lambda _: None
-    """Told what comes next; tests stop a task there."""
+    """Called with the next step; tests stop a task there."""
 
     def write(self, client: BlockingClient, rows: Iterator[Any]) -> WriterCommitMessage:
         """All rows, appended when this returns.
@@ -108,7 +108,7 @@ class TransactionTask:
 
 
 def is_committed(lease: Lease, batch: Batch) -> bool:
-    """Whether this batch, or a later one of its query, is in the log already."""
+    """Whether this batch, or a later one of its query, is committed already."""
     state = lease.state
     return state is not None and state.query_id == batch.query_id is not None and state.batch_id >= batch.batch_id
 

@@ -27,7 +27,7 @@ class OttlaDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The word for `format(...)`."""
+        """The name of the format: `ottla`."""
         return "ottla"
 
     @plain_errors()

@@ -1,4 +1,4 @@
-"""Where in Spark the code runs: which task of which batch, and in which driver."""
+"""Identifies the calling task of Spark, its batch and its driver."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ _FACTORY_SECRETS = ("PYTHON_WORKER_FACTORY_SECRET", "PYTHON_WORKER_FACTORY_SOCK_
 
 
 def new_name() -> str:
-    """A name that nothing else has."""
+    """A unique name."""
     return f"{SystemRng().randbelow(1 << 128):032x}"
 
 
@@ -31,7 +31,7 @@ class SparkTask:
 
     @classmethod
     def current(cls) -> "SparkTask":
-        """That of the calling process; the only task of nothing outside of Spark."""
+        """The task of the calling process; outside of Spark, a single task without a query."""
         from pyspark import TaskContext
 
         context = TaskContext.get()

@@ -1,4 +1,4 @@
-"""What Spark refuses before it asks this source, with what to do instead.
+"""Better messages for writes that Spark refuses before it calls this source.
 
 Spark's driver decides what a sink in Python supports, and asks none of our processes. A query in update mode fails
 when its first micro-batch is planned ("does not support Update mode"). The error for a batch without a mode says to
@@ -29,7 +29,7 @@ _FORMAT: Final = "ottla"
 
 
 def explain_refusals() -> None:
-    """Have the writers of this process's PySpark say it. Called again it changes nothing."""
+    """Replace the messages in the PySpark of this process. Further calls have no effect."""
     if not hasattr(DataFrameWriter.save, "__wrapped__"):
         DataFrameWriter.save = saving(DataFrameWriter.save)  # type: ignore[method-assign]
     if not hasattr(DataStreamWriter.start, "__wrapped__"):

@@ -1,4 +1,4 @@
-"""Where a stream ends, when it was told to."""
+"""The end of a stream with an ending position."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from pyspark_ottla.position import AtTime, Position, look_up
 
 
 class StreamEnd:
-    """The first offsets that a stream does not read any more, each found once and kept.
+    """The end offset of each partition of a stream, each looked up once and kept.
 
     With a point in time, a partition goes on until it has a record of that time or later: it ends before the first such
     record, and what comes after it is not read even if it is stamped earlier. The other positions, `latest` among them,
@@ -22,7 +22,7 @@ class StreamEnd:
         self._ends: Offsets | None = None
 
     def cut(self, client: LogReader, latest: Mapping[TopicPartition, int]) -> Offsets:
-        """These ends of the logs, none beyond the stream's own. Raises OptionError when the position does not fit."""
+        """These end offsets, limited to the end of the stream. Raises OptionError for a position that does not fit."""
         if isinstance(self._position, AtTime):
             self._ends = (self._ends or {}) | self._at_time(self._position, client, latest)
             return {each: min(offset, self._ends.get(each, offset)) for each, offset in latest.items()}

@@ -1,4 +1,4 @@
-"""How far a stream has read: what Spark keeps in the checkpoint and shows in the progress.
+"""The position of a stream, as stored in the checkpoint and shown in the progress.
 
 ```
 {"events": {"0": 23, "1": 42}, "#topicIds": {"events": "1f3c0f0e-..."}}

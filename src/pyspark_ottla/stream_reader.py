@@ -32,7 +32,7 @@ from pyspark_ottla.worker_socket import send_and_acknowledge_at_once
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Tells Spark how far the log goes, and reads what Spark decides to read.
+    """Reports the ends of the logs to Spark, and reads the ranges that Spark plans.
 
     One object lives as long as the query and plans all its micro-batches, in a process of its own beside the driver.
     `read` runs on the executors, on copies that were pickled before the first micro-batch: it uses the options alone.
@@ -55,7 +55,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamOffset(starting, subscribed.topic_ids).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """What one micro-batch takes when the trigger does not say otherwise."""
+        """The limit of a micro-batch, unless the trigger sets another one."""
         admission = self._options.admission
         if admission.rows_max is not None:
             return ReadMaxRows(admission.rows_max)
@@ -65,12 +65,12 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plain_errors()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """From now on what comes later is not there."""
+        """Fix the end of the stream: records that arrive later are not read."""
         self._target = self._latest(self._state())
 
     @plain_errors()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the next micro-batch ends; `start` itself when there is nothing new, or less than is to be waited for.
+        """The end of the next micro-batch; `start` if there is nothing new, or less than the minimum.
 
         Raises DataLossError when what comes after `start` is not there any more.
         """
@@ -97,7 +97,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plain_errors()
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """The ends of the logs, for the progress: what lies between them and the end of the batch is the lag."""
+        """The end offsets of the logs, from which the progress computes the lag."""
         return StreamOffset(self._latest(self._state())).to_json()
 
     @plain_errors()

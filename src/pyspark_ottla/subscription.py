@@ -17,15 +17,15 @@ SUBSCRIPTION_OPTIONS = ("subscribe", "subscribePattern", "assign")
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """What of a subscription exists now. `topic_ids` tell a topic from another one that later gets its name."""
+    """The partitions of a subscription that exist now. `topic_ids` tell a topic from a later one of the same name."""
 
     topic_ids: dict[str, UUID]
     partitions: tuple[TopicPartition, ...]
     missing: tuple[str, ...] = ()
-    """What was asked for by name and does not exist: topics, or partitions as `topic-3`."""
+    """Named topics that do not exist, and partitions, as `topic-3`."""
 
     def require_all(self) -> "Subscribed":
-        """Itself. Raises OptionError when something that was asked for by name does not exist."""
+        """Returns itself. Raises OptionError if a named topic or partition does not exist."""
         if self.missing:
             raise does_not_exist(repr(self.missing[0]))
         return self

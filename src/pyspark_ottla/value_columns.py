@@ -10,7 +10,7 @@ from pyspark_ottla.schema_registry import SCHEMA_ID_HEADER, RegistryError
 from pyspark_ottla.value_format import DATA, ValueDecoder, ValueFormat
 
 REASON_MAX = 500
-"""Characters of a reason: what a stranger wrote is no reason to carry more."""
+"""The maximum number of characters of a reason."""
 _NOT_HELD = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 
@@ -29,11 +29,11 @@ class ValueColumns:
 
     @property
     def needs_headers(self) -> bool:
-        """Whether the batches must have the column `headers`, for the id of a schema may be in one."""
+        """Whether batches need the column `headers`, because the id of a schema may be in a header."""
         return self._by_header
 
     def add(self, batch: Any) -> Any:
-        """The batch with the columns, and without `headers` where Spark was not told of it."""
+        """The batch with the added columns, and without `headers` if Spark did not ask for it."""
         values = batch.column("value")
         plain = None if self._plain is None else self._plain.decode(values)
         if plain is not None:

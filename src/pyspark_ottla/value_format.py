@@ -1,4 +1,4 @@
-"""`valueFormat`: which form the values of records have, and from where their schema comes.
+"""The option `valueFormat`: the format of record values, and the source of their schema.
 
 The options are read on the driver. It opens files and asks a registry, and executors get the result.
 """
@@ -42,22 +42,22 @@ class ValueDecoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ValueFormat:
-    """A form of values that is decoded here. A value that can be pickled and hashed: it goes to the executors."""
+    """A format of values. Can be pickled and hashed: executors get it."""
 
     kind: str
     """`avro`, `json` or `protobuf`."""
     schema: bytes
-    """What is read into: an Avro schema in JSON, the columns of JSON as text, or a FileDescriptorSet."""
+    """The schema: for Avro as JSON, for JSON as Spark's DDL, for Protocol Buffers a FileDescriptorSet."""
     message: str
     """The full name of the message, with Protocol Buffers."""
     registry: Registry | None
     local_utc: bool = False
-    """Whether times of JSON without an offset are UTC; else they are refused."""
+    """Whether times in JSON without an offset are UTC; otherwise they are refused."""
     unit: str | None = None
-    """What a number counts since 1970 where JSON has one for a time: `seconds`, ...; without it, it is refused."""
+    """The unit of numbers in `timestamp` columns of JSON, such as `seconds`; None refuses numbers."""
 
     def columns(self) -> list[StructField]:
-        """The columns that are added: what was decoded, or why it was not."""
+        """The added columns: the decoded struct, and the error."""
         return [StructField(DATA, self.data_type()), StructField(ERROR, StringType())]
 
     def data_type(self) -> StructType:
@@ -99,12 +99,12 @@ class ValueFormat:
 
     @property
     def is_flat_json(self) -> bool:
-        """Whether Arrow may decode what is plain of it."""
+        """Whether Arrow can decode the plain values of this schema."""
         return self.kind == "json" and self.registry is None
 
 
 def value_format_of(options: Options) -> ValueFormat | PlainJson | None:
-    """What the options say; None when values stay bytes. Raises OptionError and RegistryError."""
+    """The format that the options set; None if values stay bytes. Raises OptionError and RegistryError."""
     kind = options.choice("valueFormat", ("raw", "json", "plain-json", "avro", "protobuf"), "raw")
     if kind == "plain-json":
         given = [name for name in VALUE_OPTIONS if name not in ("valueFormat", "valueSchema") and name in options]

@@ -14,7 +14,7 @@ _begun: dict[str, int] = {}
 
 
 def leave_modules_alone(work: str) -> None:
-    """To be called as a task begins; collections in a worker that did such work before pass over what is there now.
+    """Call this when a task begins: from the second task on, garbage collections skip the objects that exist then.
 
     Its second time, when all is imported and Spark has just collected: garbage that is there then stays for ever. Only
     once for each kind of work, as it would take in something of each task. Nothing changes outside of Spark.

@@ -1,4 +1,4 @@
-"""Has what Spark sends to a Python worker arrive when it is sent.
+"""Acknowledges data from Spark at once, so that tasks do not wait for delayed acknowledgements.
 
 For each task the JVM writes to its socket twice: the function, then the rows.
 
@@ -29,8 +29,8 @@ _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 
 
 def send_and_acknowledge_at_once() -> None:
-    """To be called when the function of a task is unpickled, or a write is committed. Nothing changes outside of Spark,
-    nor where there is no `/proc`.
+    """Call this when the function of a task is unpickled, or a write is committed. Has no effect outside of Spark, or
+    without `/proc`.
 
     All TCP connections of the process are treated alike, as Spark does not say which is its own: that with a broker
     sends without delay anyway. Acknowledging at once holds until the worker has answered (tcp(7), TCP_QUICKACK).

@@ -42,7 +42,7 @@ _RECORD = ("key", "value", "headers", "partition", "timestamp")
 
 
 class WriteColumns:
-    """Which of a DataFrame's columns make the records. Raises OptionError where one is missing or of another type."""
+    """The columns of a DataFrame that become records. Raises OptionError if one is missing or has another type."""
 
     def __init__(self, schema: StructType, topic: str | None) -> None:
         self._topic = topic
@@ -58,7 +58,7 @@ class WriteColumns:
                 raise OptionError(f"column '{name}' must be {what}, not {found.simpleString()}")
 
     def by_topic(self, batch: Any) -> Iterator[tuple[str, Any]]:
-        """The records of a `pyarrow.RecordBatch` topic by topic, each with its columns alone."""
+        """The records of a `pyarrow.RecordBatch` by topic, each with only the columns of a record."""
         record = batch.select(self._record)
         if self._topic is not None:
             yield self._topic, record

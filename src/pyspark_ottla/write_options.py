@@ -1,4 +1,4 @@
-"""The options of a write, checked together and made into values."""
+"""The options of a write, checked and parsed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BatchName:
-    """Which batch of which query is written, for a write that is told so (`foreachBatch`)."""
+    """The query and the number of the batch, for writes in `foreachBatch`."""
 
     query_id: str
     batch_id: int
@@ -43,11 +43,11 @@ class BatchName:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """All that a write was told. A value that can be pickled: it goes to the executors."""
+    """All options of a write. Can be pickled: executors get it."""
 
     connection: Connection
     topic: str | None
-    """Where all rows go; None when each row names its topic."""
+    """The topic of all rows; None if each row names its topic."""
     compression: CompressionType
     batch_bytes: int
     """A record batch is closed before it exceeds this, uncompressed; the topic's `max.message.bytes` must allow it."""

@@ -45,7 +45,7 @@ class PlanError(OptionError, pickle.PickleError):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What was found out on the driver for the tasks of one batch."""
+    """What the driver looked up for the tasks of a batch."""
 
     run: str
     """Names this plan, for a write that Spark does not name."""
@@ -53,7 +53,7 @@ class Plan:
 
 
 def plan(options: WriteOptions, driver: str) -> Plan:
-    """Look for the topic and take the lease. Raises OptionError and ClientError."""
+    """Look up the topic and take the lease. Raises OptionError and ClientError."""
     client = client_for(options.connection)
     if options.topic is not None:
         partition_count(client, options.topic)
@@ -174,7 +174,7 @@ class OttlaWriter(_Writer, DataSourceArrowWriter):
 
     @plain_errors()
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Some task failed."""
+        """Abort: a task failed."""
         self._abort(messages)
         logger.warning("the write failed after %d records%s", _total(messages), self._kept)
 

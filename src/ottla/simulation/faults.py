@@ -13,6 +13,7 @@ CLOCK_JUMP_MS: Final = 10_000
 
 
 def drop(world: World, a: int, b: int, c: int) -> None:
+    """Lose one of the messages on the network."""
     del b, c
     if world.network:
         lost = world.network.pop(a * len(world.network) >> 8)
@@ -21,6 +22,7 @@ def drop(world: World, a: int, b: int, c: int) -> None:
 
 
 def repeat(world: World, a: int, b: int, c: int) -> None:
+    """Send one of the messages on the network a second time."""
     del b, c
     if world.network:
         world.send(world.network[a * len(world.network) >> 8])
@@ -40,6 +42,7 @@ def _crash(world: World, broker: Broker) -> None:
 
 
 def kill(world: World, a: int, b: int, c: int) -> None:
+    """Kill a broker's process; its files keep everything that it wrote, synced or not."""
     del b, c
     broker = world.brokers[1 + a % world.swarm.broker_count]
     if broker.up:
@@ -49,6 +52,7 @@ def kill(world: World, a: int, b: int, c: int) -> None:
 
 
 def cut_power(world: World, a: int, b: int, c: int) -> None:
+    """Cut the power of a broker's machine; its replicas keep what is synced and a part, often nothing, of the rest."""
     del c
     broker = world.brokers[1 + a % world.swarm.broker_count]
     _lose_power(world, broker, b)
@@ -69,6 +73,7 @@ def _lose_power(world: World, broker: Broker, survives: int) -> None:
 
 
 def cut_power_of_all(world: World, a: int, b: int, c: int) -> None:
+    """Cut the power of all brokers' machines at once."""
     del a
     for broker in world.brokers[1:]:
         _lose_power(world, broker, b + c * broker.broker_id)
@@ -116,6 +121,7 @@ def lose_disk(world: World, a: int, b: int, c: int) -> None:
 
 
 def pause(world: World, a: int, b: int, c: int) -> None:
+    """Stop a broker's process without an end, as SIGSTOP does."""
     del b, c
     broker = world.brokers[1 + a % world.swarm.broker_count]
     if broker.up:
@@ -147,6 +153,7 @@ def end_session(world: World, a: int, b: int, c: int) -> None:
 
 
 def fence(world: World, a: int, b: int, c: int) -> None:
+    """The controller fences a broker, more often the leader of a partition."""
     controller = some_controller(world, a)
     if controller is not None:
         leader = world.metadata.images[-1].partitions[b % world.partitions].leader
@@ -155,6 +162,7 @@ def fence(world: World, a: int, b: int, c: int) -> None:
 
 
 def jump(world: World, a: int, b: int, c: int) -> None:
+    """Set a broker's clock forward by `CLOCK_JUMP_MS`."""
     del b, c
     world.brokers[1 + a % world.swarm.broker_count].skew_ms += CLOCK_JUMP_MS
 

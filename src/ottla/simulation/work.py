@@ -37,6 +37,7 @@ def likely_leader(world: World, a: int, partition: int) -> int:
 
 
 def produce(world: World, a: int, b: int, c: int) -> None:
+    """A producer sends a batch, or a coordinator's client commits or looks up."""
     if world.swarm.coordinator and c & 1:
         clients.commit_or_look(world, b, likely_leader(world, a, COORDINATOR), at_once=c & 2 == 0)
         return
@@ -45,6 +46,7 @@ def produce(world: World, a: int, b: int, c: int) -> None:
 
 
 def deliver(world: World, a: int, b: int, c: int) -> None:
+    """One message on the network arrives: the oldest, or another where the swarm reorders."""
     del b, c
     count = len(world.network)
     if count:
@@ -52,6 +54,7 @@ def deliver(world: World, a: int, b: int, c: int) -> None:
 
 
 def fetch(world: World, a: int, b: int, c: int) -> None:
+    """A follower sends a Fetch request for one partition; the answer comes later."""
     del c
     broker = running_broker(world, a)
     if broker is not None:
@@ -61,6 +64,7 @@ def fetch(world: World, a: int, b: int, c: int) -> None:
 
 
 def replicate(world: World, a: int, b: int, c: int) -> None:
+    """A follower fetches one partition, request and answer in one step."""
     del c
     broker = running_broker(world, a)
     if broker is not None:
@@ -70,6 +74,7 @@ def replicate(world: World, a: int, b: int, c: int) -> None:
 
 
 def sync(world: World, a: int, b: int, c: int) -> None:
+    """A replica's records reach the disk."""
     del c
     broker = running_broker(world, a)
     if broker is not None:
@@ -79,6 +84,7 @@ def sync(world: World, a: int, b: int, c: int) -> None:
 
 
 def follow_metadata(world: World, a: int, b: int, c: int) -> None:
+    """A broker reads the metadata log: up to its end, or one entry."""
     del c
     broker = running_broker(world, a)
     if broker is not None and world.is_reachable(STORE, broker.broker_id):
@@ -90,6 +96,7 @@ def follow_metadata(world: World, a: int, b: int, c: int) -> None:
 
 
 def tend(world: World, a: int, b: int, c: int) -> None:
+    """The controller looks after registrations, ended sessions and elections; now and then it reads its log first."""
     del c
     controller = some_controller(world, a)
     if controller is not None:
@@ -99,6 +106,7 @@ def tend(world: World, a: int, b: int, c: int) -> None:
 
 
 def heartbeat(world: World, a: int, b: int, c: int) -> None:
+    """A broker sends a heartbeat to a controller, if the link between them works."""
     del c
     controller, broker = some_controller(world, a), running_broker(world, b)
     if controller is None or broker is None:
@@ -108,6 +116,7 @@ def heartbeat(world: World, a: int, b: int, c: int) -> None:
 
 
 def elect_controller(world: World, a: int, b: int, c: int) -> None:
+    """A broker becomes the controller, if there is none in session or, rarely, beside it."""
     del c
     broker = running_broker(world, a)
     if broker is None:
@@ -119,11 +128,13 @@ def elect_controller(world: World, a: int, b: int, c: int) -> None:
 
 
 def read(world: World, a: int, b: int, c: int) -> None:
+    """A consumer reads a partition from any broker."""
     del c
     clients.read(world, world.brokers[1 + a % world.swarm.broker_count], b % world.partitions)
 
 
 def check_lag(world: World, a: int, b: int, c: int) -> None:
+    """A leader looks for followers that are behind for too long."""
     del c
     broker = running_broker(world, a)
     if broker is not None:
@@ -131,6 +142,7 @@ def check_lag(world: World, a: int, b: int, c: int) -> None:
 
 
 def retry_proposal(world: World, a: int, b: int, c: int) -> None:
+    """A leader sends its pending change of the ISR again."""
     del c
     broker = running_broker(world, a)
     if broker is not None:
@@ -138,11 +150,13 @@ def retry_proposal(world: World, a: int, b: int, c: int) -> None:
 
 
 def start(world: World, a: int, b: int, c: int) -> None:
+    """Start a broker that is down; one that runs without a session begins another."""
     del b, c
     start_broker(world, world.brokers[1 + a % world.swarm.broker_count])
 
 
 def heal(world: World, a: int, b: int, c: int) -> None:
+    """Restore one direction of a link, or all links."""
     del b, c
     if not world.cut:
         return
@@ -156,6 +170,7 @@ def heal(world: World, a: int, b: int, c: int) -> None:
 
 
 def resume(world: World, a: int, b: int, c: int) -> None:
+    """Continue a paused broker."""
     del b, c
     broker = world.brokers[1 + a % world.swarm.broker_count]
     if broker.paused:
@@ -165,6 +180,7 @@ def resume(world: World, a: int, b: int, c: int) -> None:
 
 
 def checkpoint(world: World, a: int, b: int, c: int) -> None:
+    """A replica writes its high watermark to disk, at most what is synced."""
     del c
     broker = running_broker(world, a)
     if broker is not None:
@@ -173,6 +189,7 @@ def checkpoint(world: World, a: int, b: int, c: int) -> None:
 
 
 def prefer(world: World, a: int, b: int, c: int) -> None:
+    """The controller elects preferred leaders."""
     del b, c
     controller = some_controller(world, a)
     if controller is not None:
@@ -180,6 +197,7 @@ def prefer(world: World, a: int, b: int, c: int) -> None:
 
 
 def unclean_election(world: World, a: int, b: int, c: int) -> None:
+    """The controller elects leaders for partitions without one, also outside of the ISR."""
     del b, c
     controller = some_controller(world, a)
     if controller is not None:

@@ -258,12 +258,14 @@ class SimulatedDisk(OsDisk):
         return self._disk
 
     def write_atomic(self, path: StrPath, data: bytes) -> None:
+        """Replace a file: a temporary file is written, synced and renamed."""
         temporary = f"{os.fspath(path)}.tmp"
         self.write(temporary, data)
         self.sync_file(temporary)
         self.rename(temporary, path)
 
     def make_dir(self, path: StrPath, *, durable: bool = True) -> None:
+        """Make a directory and its parents; one that exists is left as it is."""
         disk, name = self._changing(grows=True), os.fspath(path)
         if os.path.isdir(name):
             return
@@ -276,6 +278,7 @@ class SimulatedDisk(OsDisk):
             disk.names_synced(parent)
 
     def rename(self, old: StrPath, new: StrPath, *, durable: bool = True) -> None:
+        """Rename a file or directory. Raises FileNotFoundError."""
         disk, source, target = self._changing(), os.fspath(old), os.fspath(new)
         if not os.path.lexists(source):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
@@ -285,34 +288,42 @@ class SimulatedDisk(OsDisk):
             disk.names_synced(os.path.dirname(source))
 
     def remove(self, path: StrPath) -> None:
+        """Remove a file; a path without one is left as it is."""
         self._changing().remove(os.fspath(path))
 
     def remove_tree(self, path: StrPath) -> None:
+        """Remove a directory with everything in it; a path without one is left as it is."""
         self._changing().remove(os.fspath(path))
 
     def truncate(self, path: StrPath, size: int) -> None:
+        """Set the size of a file in bytes."""
         self._changing().resize(os.fspath(path), size)
 
     def drop_cache(self, path: StrPath) -> None:
+        """Sync the file; the simulated disk has no cache to drop."""
         self.sync_file(path)
 
     def sync_file(self, path: StrPath) -> None:
+        """What was written to the file survives a power cut. Raises FileNotFoundError."""
         disk, name = self._changing(), os.fspath(path)
         if not os.path.lexists(name):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
         disk.synced(name)
 
     def write(self, path: StrPath, data: bytes) -> None:
+        """Set the content of a file; it is not synced."""
         disk, name = self._changing(grows=True), os.fspath(path)
         disk.pwrite(name, data, 0)
         if os.path.getsize(name) > len(data):
             disk.resize(name, len(data))
 
     def append(self, path: StrPath, data: bytes) -> None:
+        """Add to the end of a file, which is made if necessary; it is not synced."""
         disk, name = self._changing(grows=True), os.fspath(path)
         disk.pwrite(name, data, os.path.getsize(name) if os.path.lexists(name) else 0)
 
     def lock(self, path: StrPath) -> int:
+        """Lock a file until `close` or the end of the process; returns its descriptor. Raises BlockingIOError."""
         disk, name = self._changing(), os.fspath(path)
         if name in disk.locked:
             raise BlockingIOError
@@ -323,6 +334,7 @@ class SimulatedDisk(OsDisk):
         return fd
 
     def close(self, fd: int) -> None:
+        """Close a descriptor and release its lock."""
         if not self._process.is_dead:
             for name, locked in tuple(self._disk.locked.items()):
                 if locked == fd:
@@ -330,17 +342,21 @@ class SimulatedDisk(OsDisk):
         os.close(fd)
 
     def sync_dir(self, path: StrPath) -> None:
+        """Names in the directory survive a power cut. Raises FileNotFoundError."""
         disk, name = self._changing(), os.fspath(path)
         if not os.path.isdir(name):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
         disk.names_synced(name)
 
     def modified_ms(self, path: StrPath) -> int:
+        """When the file was last changed, in ms since 1970 of the simulated clock. Raises OSError."""
         os.stat(path)
         return self._disk.modified_ms(os.fspath(path))
 
     def set_modified_ms(self, path: StrPath, modified_ms: int) -> None:
+        """Set when the file was last changed, in ms since 1970."""
         self._changing().set_modified_ms(os.fspath(path), modified_ms)
 
     def space(self, path: StrPath) -> tuple[int, int]:
+        """The bytes of the file system, and those that are free."""
         return SPACE_BYTES, 0 if self._disk.is_full else SPACE_BYTES // 2
