@@ -1,4 +1,4 @@
-"""A pipeline as boxes and arrows: what is read, what is done with it, where it goes."""
+"""The graph of a pipeline: sources, steps, sinks and dead letters, and the edges between them."""
 
 from typing import Literal, TypeAlias
 
@@ -24,17 +24,17 @@ Kind: TypeAlias = Literal["stream", "table", "step", "sink", "dead_letters"]
 
 
 class GraphNode(Struct, frozen=True):
-    """A box: a name, what it is, and a line about it."""
+    """A node: its name, its kind, and a line of details."""
 
     name: str
     kind: Kind
     what: str
-    """In a word or two: `stream`, `sql`, `window`, `topic`."""
+    """The kind: `stream`, `sql`, `window`, `topic`, ..."""
     detail: str
 
 
 class GraphEdge(Struct, frozen=True):
-    """An arrow; `dead_letters` for one that only refused rows take."""
+    """An edge; `dead_letters` marks one for refused rows only."""
 
     start: str
     end: str
@@ -42,7 +42,7 @@ class GraphEdge(Struct, frozen=True):
 
 
 class Graph(Struct, frozen=True):
-    """All boxes in the order of the file, and the arrows between them."""
+    """All nodes in the order of the file, and all edges."""
 
     pipeline: str
     nodes: tuple[GraphNode, ...]
@@ -50,7 +50,7 @@ class Graph(Struct, frozen=True):
 
 
 def graph_of(spec: PipelineSpec) -> Graph:
-    """The graph of a pipeline. The dead letters of all its parts go into one box, whichever sink writes them."""
+    """The graph of a pipeline. All dead letters share one node, whichever sink writes them."""
     nodes = [_of_source(source) for source in spec.sources.values()]
     nodes += [GraphNode(step.name, "step", _word(step.action), _of_action(step.action)) for step in spec.steps]
     nodes += [_of_sink(sink) for sink in spec.sinks]

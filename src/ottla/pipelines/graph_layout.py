@@ -1,4 +1,4 @@
-"""Where the boxes of a pipeline's graph stand: in layers from left to right, with few arrows that cross.
+"""The layout of a pipeline's graph: layers from left to right, with few crossing arrows.
 
     layer 0     layer 1    layer 2
     events ───> flown ───> sane ──┐
@@ -17,13 +17,13 @@ from ottla.pipelines.graph import Graph, GraphEdge
 _SWEEPS = 8
 
 Place: TypeAlias = tuple[int, float]
-"""Layer, and place within it; both count in boxes."""
+"""The layer, and the position within it."""
 _Item: TypeAlias = str | tuple[GraphEdge, int]
 """A box, or what an arrow takes of a layer."""
 
 
 def layout(graph: Graph) -> tuple[dict[str, Place], dict[GraphEdge, list[Place]]]:
-    """The place of each box, and for each arrow the places it passes between its ends."""
+    """The position of each node, and for each edge the positions that it passes between its ends."""
     layers_of = _layers(graph)
     layers: list[list[_Item]] = [[] for _ in range(max(layers_of.values(), default=0) + 1)]
     for node in graph.nodes:

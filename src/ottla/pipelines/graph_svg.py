@@ -1,4 +1,4 @@
-"""A pipeline's graph as a picture that needs nothing beside it: one SVG, in the colours of the page it is shown on."""
+"""A pipeline's graph as one self-contained SVG, in the colours of the page that shows it."""
 
 from html import escape
 
@@ -35,7 +35,7 @@ _STYLE = """
 
 
 def svg(graph: Graph) -> str:
-    """The picture, as text."""
+    """The SVG text of a graph."""
     boxes, ways = layout(graph)
     width = _left(max(layer for layer, _ in boxes.values())) + _WIDTH + _MARGIN
     places = [*boxes.values(), *(place for way in ways.values() for place in way)]

@@ -1,4 +1,4 @@
-"""The JVM of a session as a process: started by PySpark, ended by us, at whatever moment.
+"""Starts and ends the JVM of a session.
 
 PySpark returns the process when the JVM has reported that it is ready. If the driver is interrupted before that, the
 JVM would run for ever: the file for the report no longer exists, and a JVM that cannot write it does not check whether
@@ -13,12 +13,13 @@ from contextlib import suppress
 from typing import Any, Final
 
 STOP_SECONDS: Final = 10
-"""For what a JVM does when it is told to end; the queries have ended by then."""
+"""How long a JVM may take to end, after its queries have ended."""
 
 
 class Jvm:
-    """A JVM that is started once. It has a session of its own: what is sent to all processes of a terminal or a service
-    reaches the driver alone, which ends the JVM when its queries have ended.
+    """A JVM, started once, in a process session of its own.
+
+    Signals to all processes of a terminal or service reach only the driver, which ends the JVM after its queries.
     """
 
     def __init__(self) -> None:

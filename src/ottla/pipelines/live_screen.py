@@ -1,4 +1,4 @@
-"""What runs, in a terminal of any width: of each query how far it is, of each of its steps the rows.
+"""The live view in a terminal of any width: the progress of each query, and the rows of its steps.
 
 ```
 flights.delays #12  lag 1,234 records, 5.2 s  watermark 2013-06-01T10:05:00.000Z  state 12 rows, 3 KiB
@@ -83,7 +83,7 @@ class Screen:
 
 
 def screen_lines(queries: Mapping[str, Sums], width: int, doing: Mapping[str, str] | None = None) -> list[list[Piece]]:
-    """The lines of a terminal of so many columns, 40 at least; last what is being done."""
+    """The lines for a terminal of `width` columns, at least 40; the last line shows work in progress."""
     last = [line for text in (doing or {}).values() for line in _broken([(text, "dim")], width)]
     if not queries:
         return last or [[("no micro-batch yet", "dim")]]

@@ -1,5 +1,4 @@
-"""What runs, for who watches: a table that is drawn anew in a terminal (`live_screen`), lines elsewhere, JSON for
-machines.
+"""The live view of running pipelines: a table in a terminal (`live_screen`), lines elsewhere, or JSON.
 
 The supervisor sends the same events to all three, in one thread.
 """
@@ -17,11 +16,11 @@ from ottla.pipelines.spec.model import PipelineSpec
 from ottla.runtime.clock import Clock
 
 LINE_EVERY_MS: Final = 10_000
-"""How often a query that runs gets a line, where nothing is drawn: a log of a day stays readable."""
+"""The minimum time between two lines for a query, so that the log of a day stays readable."""
 
 
 class View(Protocol):
-    """How it is shown."""
+    """A view of running queries."""
 
     def batch(self, numbers: BatchNumbers) -> None:
         """A micro-batch was done."""
@@ -41,8 +40,9 @@ class View(Protocol):
 
 
 class WhileShown:
-    """Another view, as long as it can be shown: when its output is gone (`| head`), who is told that (`tell`) is told
-    once, and nothing is shown any more. Who shows it raises `error` at the end.
+    """Passes events to another view until its output is closed (`| head`).
+
+    Then it calls the function of `tell` once, and shows nothing more. The caller raises `error` at the end.
     """
 
     def __init__(self, view: View) -> None:
@@ -59,7 +59,7 @@ class WhileShown:
         self._show(lambda: self._view.batch(numbers))
 
     def event(self, kind: str, query: str, **what: Any) -> None:
-        """Something became of a query."""
+        """A query changed its state."""
         self._show(lambda: self._view.event(kind, query, **what))
 
     def tick(self) -> None:
@@ -82,7 +82,7 @@ class WhileShown:
 
 
 class Watching:
-    """The supervisor's watcher: numbers out of progress, for a view."""
+    """The watcher of a supervisor that shows progress in a view."""
 
     def __init__(self, specs: Mapping[str, PipelineSpec], view: View, clock: Clock) -> None:
         self._specs = specs
@@ -178,7 +178,7 @@ class JsonLines:
 
 
 class PlainLines:
-    """A line for what happens to a query, and one for its micro-batches now and then, with their sums."""
+    """Prints a line for each event of a query, and from time to time one with the sums of its micro-batches."""
 
     def __init__(self, write: Callable[[str], None], clock: Clock) -> None:
         self._write = write
@@ -254,7 +254,7 @@ class Sums:
 
 
 def event_line(kind: str, query: str, what: Mapping[str, Any]) -> str:
-    """What happened to a query, for people.
+    """The text for an event of a query.
 
     >>> event_line("restart", "flights.delays", {"reason": "no broker answers", "wait_ms": 1500})
     'flights.delays: failed: no broker answers; starts again in 1.5 s'
@@ -287,7 +287,7 @@ def event_line(kind: str, query: str, what: Mapping[str, Any]) -> str:
 
 
 def lag_text(numbers: BatchNumbers) -> str:
-    """How far a query is behind, for people."""
+    """The text for the lag of a query."""
     if not numbers.lag_records:
         return "lag 0"
     seconds = "" if numbers.lag_seconds is None else f", {numbers.lag_seconds:,.1f} s"

@@ -1,4 +1,4 @@
-"""What Spark's master says of where tasks run."""
+"""Where tasks run, according to the URL of Spark's master."""
 
 import ipaddress
 import re
@@ -23,7 +23,7 @@ def is_this_machine(master: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether every machine means itself by this name or address.
+    """Whether this name or address is a loopback address.
 
     >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "::1", "10.0.0.1", "broker1")]
     [True, True, True, False, False]

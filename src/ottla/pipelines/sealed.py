@@ -1,4 +1,4 @@
-"""Small files that say whether they are whole: a JSON document and a line with its CRC-32C."""
+"""Small files with a checksum: a JSON document and a line with its CRC-32C."""
 
 from typing import Any, TypeVar
 
@@ -11,17 +11,17 @@ T = TypeVar("T", bound=Struct)
 
 
 class NotWholeError(ValueError):
-    """The file was cut or altered, is of a newer format, or is something else. The message says which, without path."""
+    """The file is truncated, altered, of a newer format, or another file. The message says which, without the path."""
 
 
 def seal(value: Struct) -> bytes:
-    """The document as it lies in its file."""
+    """The content of a file with this document."""
     body = msgspec.json.encode(value)
     return body + b"\n%08x\n" % crc32c(body)
 
 
 def unseal(data: bytes, kind: type[T], *, newest_format: int | None = None) -> T:
-    """What lies in a file. With `newest_format`, a document whose `format` is another is refused by its number."""
+    """The document in a file. With `newest_format`, other values of `format` raise. Raises NotWholeError."""
     body, _, rest = data.partition(b"\n")
     if rest != b"%08x\n" % crc32c(body):
         raise NotWholeError("this file of the manifest is cut or was altered; restore it from a copy")

@@ -1,4 +1,4 @@
-"""One Spark session as pipelines need it: quiet, on this machine unless a master says otherwise."""
+"""The Spark session of pipelines: local unless a master is set, with its log in a file."""
 
 import logging
 import os
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 JAVA_MINIMUM = 17
 PYSPARK_MINIMUM = (4, 2)
-"""The first PySpark whose Python data sources may limit a micro-batch and run over what is available now."""
+"""The first PySpark whose Python data sources support limits and `availableNow`."""
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 _STATE_STORE = f"{_STREAMING}.state.RocksDBStateStoreProvider"
@@ -30,30 +30,30 @@ _CHECKPOINTS = f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager
 
 
 class SparkMissingError(Exception):
-    """Spark cannot start here. The message is one line: what is missing, and what to do."""
+    """Spark cannot start on this machine. The message is one line: what is missing, what to do."""
 
 
 class SparkEndedError(Exception):
-    """The JVM of a session has ended before the session. The message is one line."""
+    """The JVM of a session ended unexpectedly. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """What a session is made from. `log` is the file that Spark's own log goes to, and older ones beside it."""
+    """The options of a session. `log` is the file for Spark's log; older files are beside it."""
 
     log: Path
     scratch: Path
-    """A directory of this run alone; its owner removes it."""
+    """A temporary directory for this run; the caller removes it."""
     name: str = "ottla"
     master: str | None = None
-    """None for this machine: a task that fails is tried again, which plain `local[N]` never does."""
+    """The URL of Spark's master; None for a local one that retries failed tasks, unlike plain `local[N]`."""
     memory: str = "1g"
     conf: Mapping[str, str] = field(default_factory=dict)
-    """Settings of Spark, over those below."""
+    """Settings of Spark; they take precedence over the defaults."""
 
 
 def local_master(cores: int) -> str:
-    """This machine's master: two tasks at once at least, each of them tried four times."""
+    """The local master: at least two tasks in parallel, with four attempts each."""
     return f"local[{max(cores, 2)},4]"
 
 
@@ -99,7 +99,7 @@ def settings(options: SessionOptions, cores: int) -> dict[str, str]:
 
 
 def require_java() -> None:
-    """Raises SparkMissingError unless there is a Java that Spark runs on."""
+    """Raises SparkMissingError if there is no Java that Spark supports."""
     hint = f"install Java {JAVA_MINIMUM} (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME"
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
@@ -113,7 +113,7 @@ def require_java() -> None:
 
 
 def require_pyspark() -> None:
-    """Raises SparkMissingError unless there is a PySpark that pipelines run on."""
+    """Raises SparkMissingError if PySpark is missing or too old."""
     install = "pip install 'ottla[pipelines]'"
     try:
         import pyspark
@@ -126,7 +126,7 @@ def require_pyspark() -> None:
 
 
 def quiet_loggers() -> None:
-    """Both log each exception that they pass on, with tracebacks; who gets the exception tells of it."""
+    """Silence the loggers of Py4J and PySpark, which log a traceback for each exception that they also raise."""
     from pyspark.logger import PySparkLogger
 
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)

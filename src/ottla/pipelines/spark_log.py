@@ -1,4 +1,4 @@
-"""The log of a Spark session: a file that stays small, whoever writes to it and for however long.
+"""The log of a Spark session: a rotated file with the output of all its processes.
 
 The JVM's log, its standard error and that of the Python processes below it share one pipe. A thread reads it:
 
@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import Final
 
 FILE_BYTES: Final = 8 << 20
-"""Of one file; Spark's warnings of a day of failures are some megabytes."""
+"""The maximum size of a log file."""
 OLDER_FILES: Final = 3
 CHUNK_BYTES: Final = 64 << 10
-"""What a pipe holds."""
+"""The size of reads from the pipe."""
 _LAST_WORDS_SECONDS: Final = 5
 """For what is in the pipe when the JVM has ended. Some process that it left behind may hold the pipe open."""
 
 
 class SparkLog:
-    """The pipe, and the thread. What cannot be written, as on a full disk, is lost, and nobody waits for it."""
+    """The pipe and its thread. Output that cannot be written, as on a full disk, is lost; processes do not wait."""
 
     def __init__(self, path: Path, file_bytes: int = FILE_BYTES, older_files: int = OLDER_FILES) -> None:
         self._path = path
@@ -43,7 +43,7 @@ class SparkLog:
         return self._write
 
     def hand_over(self) -> None:
-        """To be called when the processes have been started, or could not be: the pipe ends with the last of them."""
+        """Call this when the processes have started, or failed to: the pipe then ends with the last of them."""
         if self._write >= 0:
             os.close(self._write)
             self._write = -1

@@ -1,4 +1,4 @@
-"""Which Python Spark starts, on the driver and on its workers.
+"""Chooses the Python that Spark starts on the driver and on its workers.
 
 Spark starts the processes of a Python data source with the same command on both, which is a path or a name. On a local
 master that is this Python. Remote workers may have theirs at another path, so on the driver a file of that name leads
@@ -29,22 +29,22 @@ _SCRIPT: Final = "#!/bin/sh\nexec '{python}' \"$@\"\n"
 
 
 class WorkersError(Exception):
-    """Workers cannot do their part with these settings. The message is one line: what is wrong, and what to do."""
+    """Workers cannot run with these settings. The message is one line: what is wrong, what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkPython:
-    """What Spark's JVM is started with."""
+    """The environment of Spark's JVM."""
 
     environ: dict[str, str] = field(default_factory=dict)
     directory: Path | None = None
-    """Its working directory; None for ours."""
+    """The working directory of the JVM; None for the current one."""
     has_packages: bool = True
-    """Whether the Python of the workers has this package, or is to be sent it."""
+    """Whether the workers' Python has this package; otherwise the driver sends it."""
 
 
 def spark_python(settings: Mapping[str, str], scratch: Path, environ: Mapping[str, str]) -> SparkPython:
-    """Decide, and make what stands for the workers' Python on the driver. Raises WorkersError."""
+    """Choose the Python, and create links to it on the driver. Raises WorkersError."""
     master = settings["spark.master"]
     if is_local(master):
         from pyspark_ottla.worker_python import worker_python

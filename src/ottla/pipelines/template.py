@@ -3,7 +3,7 @@
 import re
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
-"""What a pipeline of a new file may be called."""
+"""The pattern of pipeline names for new files."""
 
 _TEMPLATE = """\
 # A pipeline of Ottla on Spark. `ottla pipeline lint {file}` says what is wrong with it, `ottla pipeline test {file}`

@@ -1,4 +1,4 @@
-"""The tests of a pipeline file: rows go in, rows must come out, without a broker.
+"""Runs the tests of a pipeline file, without a broker.
 
 The steps are the same as in production, but over a batch: no row is late, windows return all their rows at once, and
 of the rows of a key the one with the earliest time stays. A record that an expression fails for is left out, and is a
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     Failing = tuple[str, Raising]
 
 SHOWN_MAX: Final = 10
-"""Rows of a difference that are shown."""
+"""The maximum number of shown rows of a difference."""
 Values = Mapping[str, Any]
 
 
 class Tested(Struct, frozen=True):
-    """What became of one test: no differences is good."""
+    """The result of a test: it passed if there are no differences."""
 
     name: str
     differences: tuple[str, ...] = ()
     drops: "tuple[Drop, ...]" = ()
-    """What production would drop of its rows, or set aside."""
+    """The rows that production would drop, or make dead letters."""
 
 
 def run_tests(
@@ -143,7 +143,7 @@ def _set_aside(failing: "Sequence[Failing]") -> "list[Drop]":
 
 
 def given(spec: PipelineSpec, source: Source, rows: Sequence[Row], spark: "SparkSession") -> "DataFrame":
-    """Rows of a test as the records of a source: they are decoded as those of the broker are.
+    """The rows of a test as records of a source, which are decoded as records from brokers are.
 
     Those of Avro and Protocol Buffers are given as what is decoded from them, and texts as what does not decode.
     """
@@ -257,7 +257,7 @@ def _collect(rows: "DataFrame") -> list[Values]:
 
 
 def differences(name: str, expected: Sequence[Row], actual: Sequence[Values]) -> list[str]:
-    """What is missing and what is too many, in any order; of each row the columns that the test names are compared.
+    """Missing and surplus rows, in any order; only the columns that the test names are compared.
 
     >>> differences("hourly", [{"carrier": "UA", "n": 1}], [{"carrier": "UA", "n": 2, "d": 5.0}])
     ['hourly: 1 row missing, 1 too many', '  - carrier=UA n=1', '  + carrier=UA n=2']
@@ -285,12 +285,12 @@ def _count(rows: Sequence[Values], what: str) -> str:
 
 
 def matches(expected: Values, actual: Values) -> bool:
-    """Whether a row has the values that are named."""
+    """Whether a row has the expected values."""
     return all(name in actual and same(value, actual[name]) for name, value in expected.items())
 
 
 def same(expected: Any, actual: Any) -> bool:
-    """Whether a value of a file is one of Spark: times by their text, numbers by their value, bytes as UTF-8.
+    """Whether a value of a file equals one of Spark: times by their text, numbers by value, bytes as UTF-8.
 
     >>> same("2013-01-01T10:00:00Z", datetime(2013, 1, 1, 10, tzinfo=UTC)), same(0.3, 0.1 + 0.2), same(1, True)
     (True, True, False)

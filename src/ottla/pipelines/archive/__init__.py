@@ -1,1 +1,1 @@
-"""Topics kept as Parquet files, with what is needed to have them back: offsets, settings, groups."""
+"""Archives: topics as Parquet files, with offsets, settings and groups, so that they can be restored."""

@@ -27,8 +27,10 @@ T = TypeVar("T", bound=Struct)
 
 
 class Archive:
-    """Reads may happen at any time, beside one that writes (`locked`): a manifest is replaced whole, and files that it
-    names no more stay for an hour."""
+    """The directory of an archive. One process may write (`locked`) while others read.
+
+    A manifest is replaced as a whole, and files that it no longer names stay for an hour.
+    """
 
     def __init__(self, path: Path, disk: Disk) -> None:
         self.path = path
@@ -95,7 +97,7 @@ class Archive:
         return [topic for name in names if (topic := self.topic(name)) is not None]
 
     def selected(self, names: tuple[str, ...]) -> list[ArchivedTopic]:
-        """The topics of these names, all without one. Raises ArchiveError for one that is not there."""
+        """The topics with these names, or all if `names` is empty. Raises ArchiveError for one that is not archived."""
         found = {topic.name: topic for topic in self.topics()}
         missing = [name for name in names if name not in found]
         if missing:

@@ -1,4 +1,4 @@
-"""Checkpoints of streams that are to go on after a restore: how far they have read, and whether the archive fits them.
+"""Checks checkpoints against an archive before a restore: how far they have read, and whether they fit.
 
 Every directory that has the file `metadata` and the directory `offsets` is a checkpoint. Sinks of a pipeline have one
 each, like any other query on `format("ottla")`.

@@ -1,4 +1,4 @@
-"""Makes large files of small ones. Ranges grow together; no offset and no record changes."""
+"""Merges small files of an archive into large ones. Offsets and records stay the same."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -16,7 +16,7 @@ _ROWS: Final = 65_536
 
 
 class CompactedTopic(Struct, frozen=True):
-    """How many files of a topic were replaced by how many."""
+    """The number of files of a topic that were merged, and the number of new files."""
 
     topic: str
     replaced: int
@@ -24,7 +24,7 @@ class CompactedTopic(Struct, frozen=True):
 
 
 def compact(archive: Archive, topics: Iterable[ArchivedTopic], target_bytes: int, clock: Clock) -> list[CompactedTopic]:
-    """Rewrite neighbours that together have up to `target_bytes`. Call it within `archive.locked()`.
+    """Merge adjacent files that together have up to `target_bytes`. Call it within `archive.locked()`.
 
     The manifest of a topic is replaced partition by partition; the old files stay for an hour. Raises ArchiveError for
     a file that does not hold what the manifest says: its topic stays as it was.
@@ -54,7 +54,7 @@ def compact(archive: Archive, topics: Iterable[ArchivedTopic], target_bytes: int
 
 
 def plan(partition: ArchivedPartition, target_bytes: int) -> list[list[ArchivedRange]]:
-    """Groups of two or more neighbours with files, as many as fit into the target each."""
+    """Groups of two or more adjacent files, each with as many files as fit into the target size."""
     if target_bytes < 1:
         raise ValueError(f"files cannot be compacted to {target_bytes} bytes")
     groups: list[list[ArchivedRange]] = [[]]

@@ -1,4 +1,4 @@
-"""Holds the log of a partition against the records that an archive has of it.
+"""Compares the log of a partition with the archived records.
 
 Both are read once, in order, and compared in whole Arrow batches: offset, timestamp and its type, key, value and
 headers of every record. A checksum would need the same reads, and could not say which offsets differ.
@@ -26,7 +26,7 @@ _ROWS: Final = 65_536
 
 
 class ComparedPartition(Struct, frozen=True):
-    """A partition whose log was read. `difference` says which offsets differ first, and how; None when it is equal."""
+    """The result for a partition. `difference` names the first offsets that differ, and how; None if all are equal."""
 
     topic: str
     partition: int
@@ -39,7 +39,7 @@ class ComparedPartition(Struct, frozen=True):
 def compare(
     archive: Archive, topic: str, partition: ArchivedPartition, log: LogSource, start: int, end: int
 ) -> ComparedPartition:
-    """Read the log from `start` to `end`, where it begins and ends, uncommitted records too.
+    """Read the whole log, from `start` to `end`, uncommitted records included, and compare it.
 
     Raises ClientError, and ArchiveError for a log that cannot be read to its end.
     """
@@ -56,7 +56,7 @@ def compare(
 
 
 def archived_records(archive: Archive, topic: str, partition: ArchivedPartition) -> Iterator[Any]:
-    """The records that an archive has of a partition, in the order of their offsets, as Arrow record batches."""
+    """The archived records of a partition, in order of offsets, as Arrow record batches."""
     import pyarrow.parquet as pq
 
     for each in partition.files:

@@ -8,7 +8,7 @@ from ottla.pipelines.archive.manifest import ArchivedRange, Epoch
 from ottla.runtime.disk import Disk
 
 ROW_GROUP_BYTES: Final = 32 << 20
-"""Of Arrow's memory; a reader decodes one row group at a time."""
+"""The size of a row group in Arrow's memory; a reader decodes one row group at a time."""
 
 ROW_GROUP_ROWS: Final = 200_000
 _PIECE_BYTES: Final = 4 << 20
@@ -34,7 +34,7 @@ def arrow_schema() -> Any:
 
 
 class RangeFile:
-    """A file in the making, under another name. `finish` or `discard` it."""
+    """A file that is being written under a temporary name. Call `finish` or `discard`."""
 
     def __init__(self, directory: Path, start: int, disk: Disk) -> None:
         import pyarrow.parquet as pq

@@ -15,17 +15,17 @@ from ottla.pipelines.archive.manifest import ArchiveError, Epoch
 
 FETCH_BYTES: Final = 8 << 20
 DECODED_BYTES: Final = 64 << 20
-"""Records of one answer are decoded in parts of this size at most, so that memory is bounded."""
+"""The records of a response are decoded in parts of at most this size, so that memory is bounded."""
 
 LARGEST_BATCH_BYTES: Final = 1 << 30
-"""What one batch may expand to: it can only be decoded as a whole."""
+"""The maximum decompressed size of a batch, which can only be decoded as a whole."""
 
 EMPTY_ANSWERS_MAX: Final = 60
 WAIT_MS: Final = 500
 
 
 class LogSource(Protocol):
-    """`ottla.client.blocking.BlockingClient` is one."""
+    """The client that reads records, such as `ottla.client.blocking.BlockingClient`."""
 
     def fetch_raw(
         self, topic: str, partition: int, offset: int, *, max_bytes: int, max_wait_ms: int, isolation: IsolationLevel
@@ -35,7 +35,7 @@ class LogSource(Protocol):
 
 
 class Piece(Struct, frozen=True):
-    """Records up to and without `end`; everything below `end` was seen. `epochs` are those of the batches in it."""
+    """All records with offsets below `end` that earlier pieces do not have. `epochs` are those of their batches."""
 
     records: list[Any]
     end: int
@@ -50,7 +50,7 @@ def read(
     *,
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
 ) -> Iterator[Piece]:
-    """The records, committed ones by default, with `start <= offset < end`, piece by piece; the last ends at `end`.
+    """Yields the records with `start <= offset < end`, committed ones by default; the last piece ends at `end`.
 
     Raises ClientError, OffsetOutOfRangeError where `start` has expired, and ArchiveError for a batch that is damaged or
     too large.

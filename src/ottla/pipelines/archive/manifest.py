@@ -1,4 +1,4 @@
-"""What an archive says of itself.
+"""The manifest of an archive.
 
 ```
   ARCHIVE/
@@ -20,29 +20,29 @@ import msgspec
 from msgspec import Struct
 
 FORMAT = 1
-"""Of the directory. An archive of another format is refused."""
+"""The format of the directory. An archive of another format is refused."""
 
 
 class ArchiveError(Exception):
-    """An archive cannot be opened, written, read or restored. One line: which, what is wrong, what to do."""
+    """An archive cannot be opened, written, read or restored. The message is one line: which, why, what to do."""
 
 
 class ArchiveHeader(Struct, frozen=True):
-    """Whose topics these are; an archive has those of one cluster."""
+    """The cluster that the archive belongs to."""
 
     cluster_id: str | None
     format: int = FORMAT
 
 
 class Epoch(Struct, frozen=True, array_like=True):
-    """From this offset on, up to the next of them, batches have this leader epoch."""
+    """The leader epoch of batches from `start` on, up to the next `Epoch`."""
 
     epoch: int
     start_offset: int
 
 
 class ArchivedRange(Struct, frozen=True, omit_defaults=True):
-    """Offsets from `start` up to and without `end`. With `file`, relative to its topic, what the file holds.
+    """The offsets `start <= offset < end`. `file`, relative to the topic's directory, contains their records.
 
     `crc32c` is of the whole file; timestamps are in milliseconds, None without a record.
     """
@@ -60,7 +60,7 @@ class ArchivedRange(Struct, frozen=True, omit_defaults=True):
 
 
 class ArchivedPartition(Struct, frozen=True):
-    """A partition from the first offset that was archived up to the last."""
+    """The archived ranges of a partition, in order and without holes."""
 
     partition: int
     start: int
@@ -101,7 +101,7 @@ class ArchivedPartition(Struct, frozen=True):
 
 
 class ArchivedTopic(Struct, frozen=True):
-    """A topic: the settings are those it had of its own. `retired`: files it has no more, and since when (ms)."""
+    """A topic with its own settings. `retired` has the files that left it, and when (ms since 1970)."""
 
     name: str
     topic_id: str
@@ -119,7 +119,7 @@ class ArchivedTopic(Struct, frozen=True):
 
 
 class GroupPosition(Struct, frozen=True):
-    """Where a consumer group is in a partition, with its note."""
+    """The committed offset of a consumer group in a partition, with its metadata."""
 
     group: str
     topic: str
@@ -129,7 +129,7 @@ class GroupPosition(Struct, frozen=True):
 
 
 class GroupPositions(Struct, frozen=True):
-    """Of all groups, as they were when the newest run began, so none is after the end of what it archived."""
+    """The committed offsets of all groups at the start of the newest run, so none is after the archived records."""
 
     positions: tuple[GroupPosition, ...] = ()
     taken_ms: int = 0

@@ -1,4 +1,4 @@
-"""An archive as the data directory of a broker of its own: equal records at equal offsets.
+"""Restores an archive as the data directory of a new broker: the same records at the same offsets.
 
 Nothing in the protocol lets a client choose offsets. So a broker is started once on a directory that is not there yet,
 to create the topics with their settings; it is stopped, the topics get the ids that they had, the segment files are
@@ -65,7 +65,7 @@ _CHECKPOINTS: Final = (
 
 
 class RestoredCluster(LogSource, Protocol):
-    """What restoring asks of a broker: `ottla.client.blocking.BlockingClient` is one."""
+    """The requests of a restore to its broker, such as `ottla.client.blocking.BlockingClient`."""
 
     def create_topic(self, topic: NewTopic) -> CreatedTopic:
         """Create a topic."""
@@ -83,7 +83,7 @@ class RestoredCluster(LogSource, Protocol):
 
 
 Run = Callable[[Path], AbstractContextManager[RestoredCluster]]
-"""A broker on a data directory, which has stopped cleanly when the block is left."""
+"""Starts a broker on a data directory, as a context manager that stops it cleanly."""
 
 
 class Restored(Struct, frozen=True):
@@ -93,14 +93,14 @@ class Restored(Struct, frozen=True):
     partitions: int
     rows: int
     beyond: int = 0
-    """How many offsets checkpoints had read after the end of the archive; no record is restored there."""
+    """The number of offsets that checkpoints had read after the end of the archive; their records are lost."""
 
     compared: tuple[ComparedPartition, ...] | None = None
-    """Every partition, read back from the restored log; None when that was not asked for."""
+    """The comparison of each partition with the archive; None with `read_back=False`."""
 
 
 class RestoreDiffersError(ArchiveError):
-    """Records that were read back are not those of the archive. `restored` says which."""
+    """Restored records differ from the archive. `restored` names them."""
 
     def __init__(self, message: str, restored: list[Restored]) -> None:
         super().__init__(message)
@@ -117,7 +117,7 @@ def restore(
     read_back: bool = True,
     read: Mapping[TopicPartition, int] | None = None,
 ) -> list[Restored]:
-    """Make `target`, which must not be there or be empty, the data directory of a broker with these topics.
+    """Make `target`, a new or empty directory, the data directory of a broker with these topics.
 
     With `keep`, they get settings by which nothing expires. `read` says up to where checkpoints have read: no log ends
     before that. With `read_back`, every record is read from the restored log and compared with the archive.

@@ -1,4 +1,4 @@
-"""Brings an archive up to date: from where it ends to the last stable offset of each partition.
+"""Updates an archive: reads each partition from the end of the archive up to the last stable offset.
 
 What consumers of committed records see is archived, and nothing else: records of transactions that are open wait for
 the next run, those of aborted ones are offsets without a record.
@@ -34,14 +34,14 @@ from ottla.runtime.clock import Clock
 
 FILE_BYTES: Final = 128 << 20
 RETAIN_MS: Final = 60 * 60 * 1000
-"""How long files stay that were replaced: readers that read the manifest before go on with them."""
+"""How long replaced files stay, for readers that have read an older manifest."""
 
 
 class ArchivedCluster(LogSource, Protocol):
-    """What a run asks of a cluster: `ottla.client.blocking.BlockingClient` is one."""
+    """The requests of a run to the cluster, such as `ottla.client.blocking.BlockingClient`."""
 
     def cluster(self) -> ClusterMetadata:
-        """Its id."""
+        """The id of the cluster and its brokers."""
         ...
 
     def topics(self) -> dict[str, TopicMetadata]:
@@ -70,7 +70,7 @@ class ArchivedCluster(LogSource, Protocol):
 
 
 class PartitionRun(Struct, frozen=True):
-    """What a run did for a partition: between which offsets, how many records, and how many offsets were lost."""
+    """The result of a run for a partition: its offsets, the number of records, and of lost offsets."""
 
     topic: str
     partition: int
@@ -89,7 +89,7 @@ def run(
     file_bytes: int = FILE_BYTES,
     told: Callable[[PartitionRun], None] = lambda _: None,
 ) -> list[PartitionRun]:
-    """Archive these topics, without one all that are not internal. Call it within `archive.locked()`.
+    """Archive these topics, or all but internal ones if `names` is empty. Call it within `archive.locked()`.
 
     Raises ArchiveError and ClientError; what was archived before that stays.
     """
@@ -127,7 +127,7 @@ def run(
 
 
 def remove_unnamed(archive: Archive, topic: ArchivedTopic, now_ms: int, retain_ms: int = RETAIN_MS) -> ArchivedTopic:
-    """Remove files of a topic that its manifest does not name, or has not named for so long."""
+    """Remove files that the topic's manifest does not name, and those that left it `retain_ms` ago."""
     kept = {path: since for path, since in topic.retired.items() if since > now_ms - retain_ms}
     named = {each.file for partition in topic.partitions for each in partition.files} | kept.keys()
     directory = archive.topic_directory(topic.name)

@@ -1,4 +1,4 @@
-"""Segment files of a log from archived records: each at the offset that it had.
+"""Writes segment files from archived records, which keep their offsets.
 
 A producer cannot choose offsets, so the files are written as compaction would leave them: batches whose offsets have
 holes, and, where a log ends in offsets without a record, a batch without records that ends there:

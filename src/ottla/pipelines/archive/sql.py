@@ -8,7 +8,7 @@ from ottla.pipelines.archive.manifest import ArchivedTopic, ArchiveError
 
 
 class Answer:
-    """Columns and rows of a query; rows come as they are asked for."""
+    """The columns and rows of a query; rows are computed while they are read."""
 
     def __init__(self, columns: Sequence[str], rows: Iterator[tuple[Any, ...]]) -> None:
         self.columns = columns

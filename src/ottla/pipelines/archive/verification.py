@@ -1,4 +1,4 @@
-"""Reads an archive again and holds it against its manifest."""
+"""Verifies the files of an archive against its manifest."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ _ROWS: Final = 65_536
 
 
 class VerifiedPartition(Struct, frozen=True):
-    """A partition with what is wrong with it, one line each, the file first; sound without any."""
+    """A partition and its faults, one line each, which begins with the file. Without faults it is sound."""
 
     topic: str
     partition: int
@@ -27,7 +27,7 @@ class VerifiedPartition(Struct, frozen=True):
 
 
 def verify(archive: Archive, topics: list[ArchivedTopic]) -> Iterator[VerifiedPartition]:
-    """Every partition of these topics, one by one, as each is read to its end.
+    """Yields each partition of these topics when it has been read.
 
     Raises ArchiveError where what is kept of groups, which belongs to no topic, is damaged.
     """

@@ -12,7 +12,7 @@ Kind = Literal["gap", "repeat", "imbalance"]
 
 
 class Finding(Struct, frozen=True):
-    """One thing that is not as it should be."""
+    """A gap, a repeat or an imbalance."""
 
     kind: Kind
     sink: str
@@ -22,23 +22,23 @@ class Finding(Struct, frozen=True):
 
 
 class Total(Struct, frozen=True):
-    """What passed a step in one window, each batch counted once."""
+    """The rows of a step in one window; each batch is counted once."""
 
     window_start_ms: int
     sink: str
     step: str
     rows: dict[Role, int]
-    """A role that nothing counts is left out."""
+    """The number of rows by role. Roles that are not counted are missing."""
     checksums: dict[Role, str]
     dropped: dict[str, int] = {}
-    """The rows that were dropped for a reason, by it."""
+    """The number of dropped rows by reason."""
 
 
 class Balance(Struct, frozen=True):
-    """What the audit of a pipeline comes to."""
+    """The result of the audit of a pipeline."""
 
     batches: int
-    """That are reported, each counted once."""
+    """The number of reported batches; each is counted once."""
     repeated: int
     """Batches that are reported more than once, and equally: they ran again after a restart."""
     totals: list[Total]

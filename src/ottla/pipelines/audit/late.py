@@ -19,7 +19,7 @@ from ottla.pipelines.audit.report import NO_SUM, Count
 LATE: Final = "late"
 DUPLICATE: Final = "duplicate"
 States = Sequence[tuple[str, str]]
-"""Step and the name of its operator, as the plan is walked from its end."""
+"""Pairs of a step and the name of Spark's operator, from the end of the plan."""
 
 
 def dropped(

@@ -24,12 +24,12 @@ from ottla.runtime.clock import Clock
 logger = logging.getLogger(__name__)
 
 Publish = Callable[[Report], None]
-"""Returns when the record is in the topic. Raises ClientError when it may not be."""
+"""Writes a report and returns when it is in the topic. Raises ClientError if it may not be."""
 
 WAITING_MAX: Final = 1_000
-"""Reports that wait for the broker. More are dropped, oldest first, and the audit shows them as missing."""
+"""The maximum number of queued reports. Beyond it the oldest are dropped, and the audit shows them as missing."""
 LAST_MS: Final = 60_000
-"""How long the last reports of a driver are tried: nobody writes them later."""
+"""How long a driver retries its last reports when it ends."""
 _PAUSE_SECONDS: Final = 0.25
 
 

@@ -8,7 +8,7 @@ from ottla.pipelines.topic_range import edges, read_range
 
 
 class Read:
-    """What was read beside the reports."""
+    """Counts of records that are not reports of this pipeline."""
 
     def __init__(self) -> None:
         self.foreign = 0

@@ -25,18 +25,18 @@ from ottla.pipelines.progress import ran
 
 VERSION: Final = 1
 PREFIX: Final = "ottla.audit:"
-"""Of the names of observations. What is behind it is not a stranger's: others may observe the same query."""
+"""The prefix of our observations; users may have others in the same query."""
 
 DROPPED: Final = "dropped:"
-"""Before the reason, in the name of a metric that counts rows which are dropped behind the place."""
+"""The prefix of a metric that counts dropped rows, before the reason."""
 
 BAD: Final = "bad:"
-"""Before what is wrong with rows, in the name of a metric that counts them."""
+"""The prefix of a metric that counts bad rows, before the reason."""
 
 Role = Literal["in", "out", "dropped", "dead_letters"]
 ROLES: Final[tuple[Role, ...]] = ("in", "out", "dropped", "dead_letters")
 Offsets = dict[str, dict[str, int]]
-"""Topic to partition, as text, to offset: as in the progress of a query."""
+"""Offsets by topic and partition (as text), as in the progress of a query."""
 
 
 class Point(Struct, frozen=True):
@@ -45,7 +45,7 @@ class Point(Struct, frozen=True):
     step: str
     role: Role
     balanced: bool = False
-    """Of the way in: every row that comes in goes out, is dropped, or becomes a dead letter, within the batch."""
+    """For the role `in`: whether each row that comes in goes out, is dropped or is a dead letter in the same batch."""
 
     @property
     def name(self) -> str:
@@ -62,22 +62,22 @@ class Point(Struct, frozen=True):
 
 
 class Count(Struct, frozen=True, kw_only=True):
-    """What passed a point in one batch."""
+    """The rows that passed a point in one batch."""
 
     step: str
     role: Role
     balanced: bool = False
     reason: str = ""
-    """Of rows that are dropped: why."""
+    """The reason, for dropped rows."""
     rows: int
     checksum: str
     first_time_ms: int | None = None
-    """The least event time of the rows, if the step has one."""
+    """The earliest event time of the rows, if the step has one."""
     last_time_ms: int | None = None
 
 
 class SourceRange(Struct, frozen=True, kw_only=True):
-    """What a batch read from one source: from the first offset up to the one that is not read."""
+    """The offsets that a batch read from one source: `end` is the first that it did not read."""
 
     start: Offsets
     end: Offsets
@@ -91,7 +91,7 @@ class Report(Struct, frozen=True, kw_only=True):
     pipeline: str
     sink: str
     query_id: str
-    """Of the checkpoint: a batch with the same number and query id is the same batch again."""
+    """The id of the query in its checkpoint: the same number and query id mean the same batch."""
     run_id: str
     batch: int
     at_ms: int
@@ -117,11 +117,11 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 class ForeignReportError(ValueError):
-    """A record that is no audit record, or one of a version that is not known."""
+    """The record is not an audit record, or has an unknown version."""
 
 
 def decode_report(value: bytes | None) -> Report:
-    """Read a record's value. Raises ForeignReportError."""
+    """Decode the value of an audit record. Raises ForeignReportError."""
     try:
         version = msgspec.json.decode(value or b"", type=_Versioned).version
         if version != VERSION:
@@ -137,7 +137,7 @@ def decode_report(value: bytes | None) -> Report:
 
 
 def report_of(progress: Mapping[str, Any], pipeline: str, window_ms: int) -> Report | None:
-    """The report of what a query says of a batch (`progress.json` as an object).
+    """The report of a batch, from the progress of its query (`progress.json` as an object).
 
     None for another pipeline's query, which is known by its name, `pipeline.sink`, and for one that waits for rows.
     """
@@ -204,7 +204,7 @@ def _checksum(metrics: Mapping[str, Any], of: str) -> str:
 
 
 NO_SUM: Final = f"{0:016x}"
-"""Of rows that are only counted."""
+"""The checksum of rows that are only counted."""
 
 
 def _offsets(said: Any) -> Offsets:

@@ -1,1 +1,1 @@
-"""What a pipeline file says, as DataFrames: the same for a stream, a batch and the rows of a test."""
+"""Compiles a pipeline file to DataFrames: the same for streams, batches and the rows of a test."""

@@ -17,7 +17,7 @@ from ottla.pipelines.audit.observation import observe
 from ottla.pipelines.audit.report import BAD, Point, Role
 
 NOT_TAKEN = "not taken"
-"""What the live view says of rows that a sink refuses."""
+"""The text of the live view for rows that a sink refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class AuditPoints:
         balances: bool = True,
         letters: Column | None = None,
     ) -> DataFrame:
-        """All rows that are decoded or judged; `refuses` says whether some may become dead letters,
+        """Counts all rows that come in; `refuses` says whether some may become dead letters,
         `balances` whether each row goes out or is counted elsewhere within the micro-batch.
 
         The rows are summed over the columns `of`, or over all; `also` are other aggregates that are to be known.

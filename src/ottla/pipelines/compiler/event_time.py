@@ -25,7 +25,7 @@ _OUR_MARK: Final = "ottla.watermarkDelayMs"
 
 @dataclass(frozen=True, slots=True)
 class EventTime:
-    """Rows with a column that Spark goes by."""
+    """Rows with the event-time column that Spark uses."""
 
     rows: DataFrame
     column: str
@@ -33,7 +33,7 @@ class EventTime:
 
     @property
     def marks(self) -> dict[str, int]:
-        """What says of a time that is made of the column, such as the start of a window, that it has the watermark."""
+        """The metadata that mark a column derived from the time, such as the start of a window, as watermarked."""
         kind = _field(self.rows, self.column)
         marks = (kind.metadata if kind is not None else None) or {}
         return {_OUR_MARK: marks[_SPARKS_MARK]} if _SPARKS_MARK in marks else {}
@@ -44,7 +44,7 @@ class EventTime:
 
 
 def event_time(rows: DataFrame, column: str, delay_ms: int, shift_ms: int) -> EventTime:
-    """The rows of a stream with a watermark on a column; one that it has already stays. A batch is as it was.
+    """The rows of a stream with a watermark on a column; an existing watermark is kept. A batch does not change.
 
     Where `shift_ms` is 0, or a function of the user has given the column a watermark, it is Spark's alone.
     """
@@ -67,13 +67,13 @@ def event_time(rows: DataFrame, column: str, delay_ms: int, shift_ms: int) -> Ev
 
 
 def is_sparks(rows: DataFrame, column: str) -> bool:
-    """Whether Spark's own watermark is on a column, so that it drops what is before 1970."""
+    """Whether a column has Spark's own watermark, so that Spark drops times before 1970."""
     kind = _field(rows, column)
     return kind is not None and _SPARKS_MARK in (kind.metadata or {})
 
 
 def interval(ms: int) -> str:
-    """A length of time in Spark's words."""
+    """A duration as Spark writes it."""
     return f"{ms} milliseconds"
 
 

@@ -14,7 +14,7 @@ from ottla.pipelines.compiler.sources import ERROR, REASON
 from ottla.pipelines.spec.model import Expect, Expectation, OnFail
 
 FAILED = "expectation failed"
-"""How the message of a query begins that an expectation ended."""
+"""The prefix of the message of a query that an expectation has stopped."""
 _VERDICT = "_verdict"
 _BAD = "bad"
 
@@ -22,8 +22,8 @@ _BAD = "bad"
 def expect(
     step: str, action: Expect, rows: DataFrame, audit: AuditPoints = NO_AUDIT, *, parting: bool = False
 ) -> tuple[DataFrame, DataFrame | None]:
-    """The rows that go on, and those set aside with `_reason` and the name of the condition, `_error`; None where no
-    condition sets aside.
+    """The rows that pass, and the dead letters with `_reason` and the name of the condition, `_error`; None if no
+    condition makes dead letters.
 
     Those are two branches of the query, and Spark computes what lies before them once for each; `parting` has the rows
     shuffled before, so that it is computed once. That takes an audit, as both branches then need all columns.

@@ -1,4 +1,4 @@
-"""What production would drop of rows that are read as a batch, where nothing is late and nothing is observed."""
+"""Computes which rows of a batch production would drop as late, duplicate or without a time."""
 
 from collections.abc import Iterable
 
@@ -17,10 +17,11 @@ from ottla.pipelines.spec.model import Deduplicate, Join, PipelineSpec, Step, Wi
 
 LATE = "late if they come in a micro-batch after the newest row"
 LETTER = "dead letter"
+OTHERS = "; others for other reasons"
 
 
 class Drop(Struct, frozen=True):
-    """Rows that do not go on, and why."""
+    """A number of dropped rows, with step and reason."""
 
     step: str
     reason: str
@@ -34,11 +35,11 @@ class Drop(Struct, frozen=True):
 
 
 def expected_drops(compiled: Compiled, *, sinks: bool = False) -> list[Drop]:
-    """Of every source and step that was compiled over a batch, in one job; with `sinks` of the sinks as well."""
+    """The drops of each source and step of a compiled batch, in one job; with `sinks` those of the sinks too."""
     spec = compiled.spec
     counts = [frame for step in spec.steps if step.name in compiled.rows for frame in _of_step(compiled, step)]
     counts += [
-        refused.agg(f.count(f.lit(1)).alias("rows"), f.concat(f.lit(f"{LETTER}: "), f.min(REASON)).alias("reason"))
+        refused.agg(f.count(f.lit(1)).alias("rows"), _one_of(REASON).alias("reason"))
         .select(f.lit(name).alias("step"), "reason", f.col("rows").cast("bigint"))
         .where("rows > 0")
         for name, refused in {**compiled.refused, **(_of_sinks(compiled) if sinks else {})}.items()
@@ -91,6 +92,12 @@ def _of_step(compiled: Compiled, step: Step) -> Iterable[DataFrame]:
     if isinstance(step.action, Deduplicate):
         out = compiled.rows[step.name].agg((kept - f.count(f.lit(1))).alias("rows"))
         yield out.select(f.lit(step.name).alias("step"), f.lit(DUPLICATE).alias("reason"), "rows")
+
+
+def _one_of(reason: str) -> Column:
+    """The first reason of refused rows, and whether there are others: each may quote its row."""
+    others = f.when(f.min(reason) != f.max(reason), OTHERS).otherwise("")
+    return f.concat(f.lit(f"{LETTER}: "), f.min(reason), others)
 
 
 def _said(reason: str) -> str:

@@ -14,7 +14,7 @@ _GROUPING = re.compile(r"\b(group\s+by|union|intersect|except|minus|order\s+by|s
 
 
 def with_origin(sql: str) -> str | None:
-    """The query with the origin among its columns, when it is one of plain rows; None when that cannot be told.
+    """The query with the origin as another column, if its rows come from single rows; None if that is not certain.
 
     Spark refuses the result where the origin is not known, is known twice or would have to be grouped by: then the
     query stands as it was written, and its rows have no origin.

@@ -1,4 +1,4 @@
-"""Records named by their place in the log, as rows that records are joined with."""
+"""DataFrames of record positions (topic, partition, offset), for joins with records."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -10,11 +10,11 @@ Place = tuple[str, int, int]
 """Topic, partition and offset of a record."""
 PLACE: Final = ("topic", "partition", "offset")
 RAISED: Final = "_raised"
-"""Whether a record is one of those that an expression raised for."""
+"""The column that marks records for which an expression failed."""
 
 
 def rows_of(spark: SparkSession, rows: Sequence[tuple[Any, ...]], also: Sequence[str] = ()) -> DataFrame:
-    """Places as rows, with other columns of text behind them."""
+    """Positions as rows, followed by other columns of text."""
     import pyarrow as pa
 
     kinds = {"partition": pa.int32(), "offset": pa.int64()}
@@ -32,5 +32,5 @@ def marked(records: DataFrame, places: Sequence[Place]) -> DataFrame:
 
 
 def raised() -> Column:
-    """Whether a marked record is one of those."""
+    """The condition that a marked record is one for which an expression failed."""
     return f.col(RAISED)

@@ -51,13 +51,13 @@ class Compiled:
 
     spec: PipelineSpec
     rows: Mapping[str, DataFrame]
-    """Of every source and step that is read, the good rows."""
+    """The good rows of each source and step that is read."""
     refused: Mapping[str, DataFrame]
-    """Of every source and step that sets rows aside, those rows, with `_reason`."""
+    """The refused rows of each source and step that makes dead letters, with `_reason`."""
     audit: AuditPoints = NO_AUDIT
 
     def letters_of(self, sink: Sink, bytes_max: int | None = None) -> DataFrame | None:
-        """The dead letters that this sink writes, as records; None when there can be none."""
+        """The dead letters that this sink writes, as records; None if it writes none."""
         dead_letters = self.spec.dead_letters
         if dead_letters is None:
             return None
@@ -75,7 +75,7 @@ class Compiled:
     def records_of(
         self, sink: TopicSink, limits: TopicLimits = KAFKAS, letter_bytes_max: int | None = None
     ) -> DataFrame:
-        """What a sink of a topic writes: its records and dead letters, one write.
+        """The records and dead letters that a topic sink writes together.
 
         `limits` are those of the topic: a row beyond them is a dead letter of the sink, or ends the query where there
         are none. A letter beyond `letter_bytes_max` goes without key and value.
@@ -91,8 +91,8 @@ class Compiled:
         return records if refused is None else sources.union([records, refused])
 
     def judged(self, sink: Sink) -> DataFrame:
-        """The rows that come to a sink, with `_reason` for those that a topic or a table does not take which says
-        nothing otherwise: what is known of them without a broker.
+        """The rows of a sink, with `_reason` for those that a topic or a table with default settings refuses:
+        no broker is asked.
         """
         rows = self.rows[sink.input]
         if isinstance(sink, TopicSink):
@@ -100,7 +100,7 @@ class Compiled:
         return judged_for_table(sink, rows, None)
 
     def rows_of(self, sink: TableSink, table: StructType | None, letter_bytes_max: int | None = None) -> DataFrame:
-        """What a sink of a table is given: its rows or, with dead letters, structs `_good` and `_letter`, one null.
+        """The rows of a table sink or, with dead letters, structs `_good` and `_letter`, one of which is null.
 
         `table` is the schema of one that is there: a row that it does not take is a dead letter, or ends the query.
         """
@@ -123,8 +123,9 @@ def compile_pipeline(
     checkpoint: str | None = None,
     left_out: Sequence[Place] = (),
 ) -> Compiled:
-    """The plan over the records that `read` gives of each source: a stream, a batch, or rows of a test; of a table the
-    newest record of each key.
+    """Compile a pipeline over the records that `read` returns for each source.
+
+    They are a stream, a batch, or the rows of a test; for a table the newest record of each key.
 
     `wanted` limits it to what these names need. With `audited` rows are counted for the audit; it names the sources and
     steps whose dead letters the query writes, which are those that can balance. Without `letters` it writes none.

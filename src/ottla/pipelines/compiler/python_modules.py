@@ -1,4 +1,4 @@
-"""The Python of a pipeline: functions and classes of modules that lie beside the file."""
+"""Loads the Python functions and classes of a pipeline, from modules beside its file."""
 
 import importlib
 import sys
@@ -11,15 +11,15 @@ from pyspark import cloudpickle
 
 
 class StepError(Exception):
-    """A step cannot be made into a plan. The message is one line: which step, what is wrong, what to do."""
+    """A step cannot be planned. The message is one line: which step, what is wrong, what to do."""
 
 
 class CallError(Exception):
-    """What the Python of a step raised while the plan was made, which may pass. The message is one line."""
+    """The Python code of a step failed during planning, perhaps temporarily. The message is one line."""
 
 
 def call(step: str, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function or a class of the file makes of these. Raises CallError, or what Spark says of a plan."""
+    """Call a function or class of the file. Raises CallError, or Spark's error for an invalid plan."""
     from pyspark.errors import AnalysisException, ParseException
 
     try:
@@ -33,7 +33,7 @@ def call(step: str, name: str, function: Callable[..., Any], *arguments: Any) ->
 
 
 def load(step: str, name: str, directory: Path) -> Callable[..., Any]:
-    """What `module:attribute` names; the module is looked for beside the file first. Raises StepError."""
+    """Load `module:attribute`; modules beside the file come first. Raises StepError."""
     module_name, _, attribute = name.partition(":")
     beside = str(directory.resolve())
     if beside not in sys.path:
@@ -51,7 +51,7 @@ def load(step: str, name: str, directory: Path) -> Callable[..., Any]:
 
 
 def ship(directory: Path) -> None:
-    """Have modules that lie beside the file go to Spark's Python processes by value: those cannot import them."""
+    """Send modules beside the file to Spark's Python processes by value, as those cannot import them."""
     beside = directory.resolve()
     for module in [*sys.modules.values()]:
         file = getattr(module, "__file__", None)

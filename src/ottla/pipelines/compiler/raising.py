@@ -1,4 +1,4 @@
-"""Which records an expression raises for, found in one pass over a batch.
+"""Finds the records for which an expression fails, in one pass over a batch.
 
 Spark ends a job at the first row that an expression cannot be computed for. Here each place of a plan where rows are
 computed or chosen is tried by itself, over the rows that come to it, with `TryEval`, Spark's own expression of the
@@ -31,11 +31,11 @@ from ottla.pipelines.compiler.places import Place
 logger = logging.getLogger(__name__)
 
 MESSAGES_MAX: Final = 10
-"""Rows of a place that are computed once more, each for the words of Spark; the others are told the expression."""
+"""The maximum number of rows that are computed again for Spark's message; others get the expression as reason."""
 RECORDS_MAX: Final = 100_000
-"""Records that are found at once, one more at most; they are held by the driver, and sent to each task."""
+"""The maximum number of records found at once; the driver holds them and sends them to each task."""
 ALONE_MAX: Final = 10
-"""Records of a place that are asked for one by one; more are asked for together."""
+"""Up to this number, records are tested one by one; more are tested together."""
 _SQL_CHARS_MAX: Final = 300
 _EXCLUDED: Final = "spark.sql.optimizer.excludedRules"
 _COLLAPSE: Final = "org.apache.spark.sql.catalyst.optimizer.CollapseProject"
@@ -44,7 +44,7 @@ _COLLAPSE: Final = "org.apache.spark.sql.catalyst.optimizer.CollapseProject"
 
 @dataclass(frozen=True, slots=True)
 class Raising:
-    """A record that an expression raises for."""
+    """A record for which an expression fails."""
 
     topic: str
     partition: int
@@ -53,7 +53,7 @@ class Raising:
 
     @property
     def place(self) -> Place:
-        """Where it lies in the log."""
+        """Topic, partition and offset."""
         return self.topic, self.partition, self.offset
 
 
@@ -284,7 +284,7 @@ def _sql(expression: Any) -> str:
 
 
 def said_of_row(error: BaseException, otherwise: str = "") -> str:
-    """What Spark says of an expression, after the text of it where that is known, or else after `otherwise`.
+    """Spark's message for an expression, preceded by the text of the expression if known, else by `otherwise`.
 
     >>> said_of_row(Exception("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012\\n== SQL (line 1) ==\\nselect 1/0"))
     'Division by zero. (DIVIDE_BY_ZERO)'

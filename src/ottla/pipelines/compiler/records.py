@@ -1,4 +1,4 @@
-"""Rows on their way into a topic: the columns of a record."""
+"""Converts rows to the columns of a record."""
 
 import re
 from collections.abc import Sequence
@@ -49,12 +49,12 @@ def record_columns(sink: TopicSink, rows: DataFrame) -> list[Column]:
 
 
 def record(sink: TopicSink, rows: DataFrame) -> DataFrame:
-    """The same of all rows. Raises AnalysisException for an expression that does not fit them."""
+    """All rows as records. Raises AnalysisException for an expression that does not fit them."""
     return rows.select(*record_columns(sink, rows))
 
 
 def without_origin(expression: str) -> str:
-    """An expression of SQL whose stars leave out the column that is ours.
+    """The SQL expression with our internal column excluded from each `*`.
 
     >>> without_origin("to_json(struct(*))")
     'to_json(struct(* except (_record)))'
@@ -85,7 +85,7 @@ def letter_columns(refused: DataFrame, *, topic: str, pipeline: str, step: str, 
 
 
 def visible(rows: DataFrame) -> DataFrame:
-    """The rows without the columns that are ours."""
+    """The rows without our internal columns."""
     return rows.drop(ORIGIN)
 
 

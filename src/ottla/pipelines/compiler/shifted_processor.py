@@ -1,4 +1,4 @@
-"""A processor of the user under shifted event times: it sees rows, watermark and timers as if nothing were shifted.
+"""Runs a user's state processor on shifted event times; the processor sees rows, watermark and timers unshifted.
 
 ```
  Spark                                                     the processor of the user

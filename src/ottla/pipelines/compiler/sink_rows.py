@@ -1,4 +1,4 @@
-"""The rows that come to a sink: those that it takes, and the others as its dead letters, in one pass.
+"""Splits the rows of a sink into those that it accepts and its dead letters, in one pass.
 
 ```
  rows ─► made, _reason ─► counted ─┬─ _reason is null ─► what is written
@@ -25,7 +25,7 @@ from ottla.pipelines.dead_letters.headers import CUT, PREFIX
 from ottla.pipelines.spec.model import TableSink, TopicSink
 
 REFUSED: Final = "a sink does not take a row"
-"""How the message of a query begins that a row ended."""
+"""The prefix of the message of a query that a refused row has stopped."""
 GOOD, LETTER = "_good", "_letter"
 MADE: Final = "_made"
 _REFUSAL_BYTES: Final = 2_000
@@ -34,12 +34,12 @@ _REFUSAL_BYTES: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class LettersTo:
-    """The topic of dead letters, and whose they are."""
+    """The topic of dead letters, and the pipeline and step that they name."""
 
     topic: str
     pipeline: str
     bytes_max: int | None = None
-    """The largest record that it takes."""
+    """The maximum size of its records, in bytes."""
 
 
 def judged_for_topic(sink: TopicSink, rows: DataFrame, limits: TopicLimits) -> DataFrame:

@@ -1,4 +1,4 @@
-"""A source as rows: read from its topics, decoded; what does not decode is set aside with the reason.
+"""Reads the topics of a source and decodes the records; undecodable records are dead letters with a reason.
 
 ```
   key value topic partition offset timestamp headers      as the data source gives them
@@ -27,18 +27,18 @@ from ottla.pipelines.spec.source_options import isolation_of
 from pyspark_ottla.ddl import struct_of
 
 REASON: Final = "_reason"
-"""Why a row is refused; null for a good one."""
+"""The column with the reason of a refused row; null for good rows."""
 ERROR: Final = "_error"
-"""What kind of refusal it is, where that has a name: the expectation."""
+"""The column with the kind of refusal, such as the name of an expectation."""
 UNDECODED: Final = "a record does not decode"
-"""How the message of a query begins that a record ended."""
+"""The prefix of the message of a query that an undecodable record has stopped."""
 _PARSED: Final = "_parsed"
 _CORRUPT: Final = "_corrupt"
 _TEXTS: Final = "_texts"
 AHEAD: Final = "too far ahead of the clock"
 BEFORE: Final = "before 1970: an `sql` step has windows or joins streams by Spark's watermark, which begins there"
 PATIENCE_MS: Final = 20_000
-"""Longer than a broker takes to be restarted, so that nothing fails then; and people are told within it."""
+"""The API timeout of sources and sinks: longer than a restart of a broker."""
 RECORD_SCHEMA: Final = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
     "headers array<struct<key: string, value: binary>>"
@@ -49,14 +49,14 @@ _RECORD_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "times
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The rows of a source that are good, and those that are not: `_reason`, `_record`. None where all are good."""
+    """The good rows of a source, and the refused ones: `_reason`, `_record`; None if none can be refused."""
 
     good: DataFrame
     refused: DataFrame | None
 
 
 def connection_options(bootstrap: str) -> dict[str, str]:
-    """Where the brokers are, and how long a question may wait for them before the supervisor does."""
+    """The options for bootstrap brokers and timeout; after the timeout the supervisor waits for the brokers."""
     return {"kafka.bootstrap.servers": bootstrap, "kafka.default.api.timeout.ms": str(PATIENCE_MS)}
 
 
@@ -104,7 +104,7 @@ def stream(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
 
 
 def batch(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-    """The records that are there when it is evaluated: a join with a stream reads them anew for each micro-batch."""
+    """The records that exist when it is evaluated: a join with a stream reads them again for each micro-batch."""
     return spark.read.format("ottla").options(**options).load()
 
 
@@ -122,7 +122,7 @@ def table(spark: SparkSession, options: Mapping[str, str], *, small: bool = Fals
 
 
 def newest_by_key(records: DataFrame) -> DataFrame:
-    """Of each key the newest record, without those keys whose newest record is a tombstone.
+    """The newest record of each key, without keys whose newest record is a tombstone.
 
     The order is that of the partition; where a key lies in several, as after partitions were added, that of time.
     """
@@ -301,12 +301,12 @@ def _undecodable(source: Source) -> Column:
 
 
 def nothing(spark: SparkSession, schema: str = RECORD_SCHEMA) -> DataFrame:
-    """No rows of a schema."""
+    """An empty DataFrame with this schema."""
     return spark.createDataFrame([], schema)
 
 
 def union(frames: list[DataFrame]) -> DataFrame:
-    """The rows of all, whose columns are the same."""
+    """All rows of these DataFrames, which have the same columns."""
     return reduce(DataFrame.unionByName, frames)
 
 

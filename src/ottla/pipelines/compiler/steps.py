@@ -1,4 +1,4 @@
-"""Each kind of step as what it does to DataFrames.
+"""Applies each kind of step to DataFrames.
 
 One function a kind. Rows are a stream or a batch, and the result is of the same kind: of a batch the watermark means
 nothing, windows give all their rows at once, and of the rows of a key the first one stays.
@@ -33,7 +33,7 @@ from pyspark_ottla.batch_watermark import watermark_ms
 NO_TIME = "no time"
 AHEAD = "ahead of the clock"
 BEFORE_1970 = "before 1970"
-"""Why rows are dropped before a step that goes by time."""
+"""The reason for rows that are dropped before a step with a time of Spark's own watermark."""
 _ALONE = "_alone"
 _SQLSTATE = re.compile(r" SQLSTATE: \w+")
 _OWN_COLUMN = re.compile(rf", (?:`\w+`\.)?`?{ORIGIN}`?(?=[\]),])|(?<=[\[(])(?:`\w+`\.)?`?{ORIGIN}`?, ")
@@ -42,7 +42,7 @@ _OWN_COLUMN = re.compile(rf", (?:`\w+`\.)?`?{ORIGIN}`?(?=[\]),])|(?<=[\[(])(?:`\
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What steps read: the rows of sources and earlier steps by name, which are also views of the session."""
+    """The rows of sources and earlier steps by name; they are also views of the session."""
 
     spark: SparkSession
     directory: Path
@@ -50,7 +50,7 @@ class Rows:
     ahead_ms: int = DAY_MS
     """How far times may be ahead of the clock."""
     checkpoint: str | None = None
-    """Of the query, where steps find out which rows are late."""
+    """The checkpoint of the query, from which steps read the watermark."""
     shift_ms: int = shift_ms(ANY_YEAR)
     """How much later the event times are that Spark is given, so that none lies before its first watermark."""
     counted: frozenset[str] = frozenset()
@@ -275,7 +275,7 @@ def _state(step: Step, action: State, rows: Rows, frame: DataFrame) -> DataFrame
 
 
 def said_of_spark(text: str) -> str:
-    """The line of a message of Spark's, with the place in the query, without the number of its kind and our own column.
+    """The first line of a message from Spark, with the place in the query, without its SQLSTATE and our own column.
 
     >>> said_of_spark("[PARSE_SYNTAX_ERROR] Syntax error at or near 'form'. SQLSTATE: 42601 (line 2, pos 7)")
     "[PARSE_SYNTAX_ERROR] Syntax error at or near 'form'. (line 2, pos 7)"

@@ -1,4 +1,4 @@
-"""Which rows a table takes: one beyond them ends a micro-batch, or makes files that readers refuse as a whole.
+"""Checks whether a table accepts a row. Others would fail the micro-batch, or make files that readers refuse.
 
 ```
  time, date        the years 1 to 9999: no other is read outside of Spark, and Delta's log is damaged by some
@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 from ottla.pipelines.tables.spark_rows import EMPTY, NULL
 
 NAME_BYTES_MAX: Final = 255
-"""Of a directory, in the file systems of Linux."""
+"""The maximum length of a directory name in bytes, on Linux."""
 _ESCAPED: Final = r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]"
 """What Spark writes as three characters in the name of a directory."""
 _YEARS: Final[dict[type[DataType], tuple[str, str]]] = {
@@ -143,7 +143,7 @@ def _directory(value: Column, field: StructField) -> Column | None:
 
 
 def escaped(name: str) -> str:
-    """A name as Spark writes it in that of a directory.
+    """A partition value as Spark escapes it in the name of a directory.
 
     >>> escaped("a/b")
     'a%2Fb'

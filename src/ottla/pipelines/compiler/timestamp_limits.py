@@ -1,4 +1,4 @@
-"""Which times of records a topic takes: for one beyond them a broker refuses the batch, and so the micro-batch."""
+"""Checks record timestamps against the settings of a topic: brokers refuse the whole batch for one outside of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 
 CLOCKS_APART_MS: Final = 60_000
-"""A record is written after its micro-batch began, and by another clock."""
+"""The allowance for the time between check and write, and for another clock."""
 _ANY_AGE_MS: Final = (1 << 63) - 1
 
 

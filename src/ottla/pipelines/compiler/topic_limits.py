@@ -1,4 +1,4 @@
-"""Which records a topic takes: for one beyond them a broker refuses the transaction, and so the micro-batch."""
+"""Checks records against the settings of a topic: a broker refuses the whole transaction for one that violates them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,24 +10,24 @@ from pyspark.sql import functions as f
 from ottla.pipelines.compiler.timestamp_limits import TimestampLimits
 
 RECORD_OVERHEAD_BYTES: Final = 100
-"""Of a batch of one record, beside its key, value and headers."""
+"""The size of a batch of one record, without its key, value and headers."""
 _HEADER_OVERHEAD_BYTES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class TopicLimits:
-    """What the settings of a topic say of its records."""
+    """The limits of a topic for its records."""
 
     timestamps: TimestampLimits | None = TimestampLimits()  # noqa: RUF009
-    """None where the broker sets the time."""
+    """The limits of timestamps; None if the broker sets the timestamp."""
     bytes_max: int = 1_048_588
     keys_required: bool = False
     headers: bool = True
-    """Whether records have some."""
+    """Whether headers are checked."""
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> "TopicLimits":
-        """Those of a topic with these settings."""
+        """The limits of a topic with these settings."""
         policies = {each.strip() for each in settings.get("cleanup.policy", "").split(",")}
         bytes_max = int(settings.get("max.message.bytes", cls().bytes_max))
         return cls(TimestampLimits.of(settings), bytes_max, "compact" in policies)
@@ -69,7 +69,7 @@ class TopicLimits:
 
 
 def size_of(record: Column) -> Column:
-    """The most bytes of a batch with this record alone, uncompressed."""
+    """The maximum size in bytes of an uncompressed batch with only this record."""
 
     def length(column: Column) -> Column:
         return f.coalesce(f.octet_length(column), f.lit(0)).cast("bigint")

@@ -12,19 +12,19 @@ from pyspark.sql import functions as f
 from ottla.pipelines.dead_letters.headers import PREFIX, REFUSAL_PREFIXES, REPLAYS
 
 RECORD_COLUMNS: Final = ("topic", "key", "value", "headers", "timestamp")
-"""What `dead_letter` gives, in this order. A row that is written beside letters needs the same columns."""
+"""The columns that `dead_letter` returns, in order. Rows that are written together with letters have the same ones."""
 
 REASON_CHARS_MAX: Final = 2_000
-"""Of the reason: a message that quotes the row would else double the record, and could make it too large to write."""
+"""The maximum number of characters of a reason: one that quotes the row could make the record too large."""
 
 HEADERS_TYPE: Final = "array<struct<key: string, value: binary>>"
-"""Of the headers of a record, as Spark's Kafka source gives them."""
+"""The type of record headers, as in Spark's Kafka source."""
 
 _ORIGIN: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
 
 def origin(columns: Iterable[str], *, whole: bool = True) -> Column:
-    """One struct with the record that a row was read from, out of the columns of the source as far as they are there.
+    """A struct of the record that a row was read from, made from the available columns of the source.
 
     A step that may refuse rows needs it beside its own columns. Headers are there when the source was asked for them
     (`includeHeaders`): without them a letter has not the headers of its record, and a record that was sent back cannot
@@ -53,7 +53,7 @@ def dead_letter(
     value: Column | None = None,
     batch: int | Column | None = None,
 ) -> list[Column]:
-    """`RECORD_COLUMNS` of a refused row, for `select`. `topic` is where letters go; text is a literal, not a column.
+    """The `RECORD_COLUMNS` of a refused row, for `select`. `topic` is the topic of letters; text is a literal.
 
     `origin` is a struct as `origin()` makes it: its key and value are the letter's. A row that is not of one record,
     such as that of a window, has none; its letter's value is then `value`, for instance `to_json(struct("*"))`. The

@@ -1,4 +1,4 @@
-"""Which dead letters are meant."""
+"""Selects dead letters."""
 
 import re
 from collections.abc import Mapping
@@ -9,25 +9,25 @@ from ottla.client.consuming.consumer_record import ConsumerRecord
 from ottla.pipelines.dead_letters.headers import Letter, is_letter
 
 OffsetRange = tuple[int, int]
-"""From the first offset up to the one that is not meant any more."""
+"""The first offset, and the end, which is excluded."""
 
 
 class Filter(Struct, frozen=True):
-    """Letters that meet all of it; what is None, or empty, lets all through."""
+    """Selects letters that match all conditions; None, or empty, matches all."""
 
     pipeline: str | None = None
     step: str | None = None
     error_class: str | None = None
     reason: re.Pattern[str] | None = None
-    """Found anywhere in the reason."""
+    """A regular expression that is searched in the reason."""
     origin_topic: str | None = None
     origin_partitions: frozenset[int] | None = None
     since_ms: int | None = None
-    """Refused then or later, ms since 1970."""
+    """Refused at this time or later, ms since 1970."""
     until_ms: int | None = None
-    """Refused before then."""
+    """Refused before this time, ms since 1970."""
     offsets: Mapping[int, OffsetRange] = {}
-    """By partition of the topic of letters; with any, other partitions are not meant."""
+    """Offsets by partition of the topic of letters; if set, other partitions do not match."""
 
     def takes(self, record: ConsumerRecord, letter: Letter) -> bool:
         """Whether the filter selects a record of the topic."""

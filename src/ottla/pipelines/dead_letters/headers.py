@@ -54,7 +54,7 @@ _STREAMS: Final = "__streams.errors."
 _CONNECT: Final = "__connect.errors."
 _SHARE: Final = "__dlq.errors."
 REFUSAL_PREFIXES: Final = (PREFIX, _STREAMS, _CONNECT, _SHARE)
-"""Of all headers that tell of a refusal, by whomever."""
+"""The prefixes of all headers that describe a refusal, Kafka Streams' and Connect's included."""
 
 _OTHERS: Final = {
     _STREAMS + "topic": "topic",
@@ -82,7 +82,7 @@ _NUMBER_DIGITS_MAX: Final = 19
 
 
 class Letter(Struct, frozen=True):
-    """What the headers of a dead letter say. None: not known."""
+    """The content of a dead letter's headers. None means not known."""
 
     topic: str | None = None
     partition: int | None = None
@@ -96,7 +96,7 @@ class Letter(Struct, frozen=True):
     batch: int | None = None
     replays: int = 0
     cut: str | None = None
-    """Why key, value and own headers are left out."""
+    """Why key, value and own headers are left out; None if they are not."""
 
     @property
     def origin(self) -> str | None:
@@ -108,7 +108,7 @@ class Letter(Struct, frozen=True):
 
 
 def headers_of(letter: Letter) -> list[Header]:
-    """The headers that say it, in the order of the table above.
+    """The headers of a letter, in the order of the table above.
 
     >>> headers_of(Letter(topic="events", partition=3, reason="no such carrier"))
     [('__ottla.errors.topic', b'events'), ('__ottla.errors.partition', b'3'),
@@ -119,7 +119,7 @@ def headers_of(letter: Letter) -> list[Header]:
 
 
 def letter_of(headers: Iterable[Header]) -> Letter:
-    """What the headers of a record say of its refusal; of a header that appears twice the last one counts.
+    """Parse the headers of a record; if a header appears twice, the last one counts.
 
     Ottla's own headers count before those of others: a letter of Connect that a pipeline read and refused says why the
     pipeline did. A number that is none is as if it were not there, so that a strange letter can still be looked at.
@@ -143,7 +143,7 @@ def letter_of(headers: Iterable[Header]) -> Letter:
 
 
 def is_letter(letter: Letter) -> bool:
-    """Whether anything says that the record was refused: `replays` alone is a record that was sent back."""
+    """Whether the record is a dead letter: one with only `replays` is a record that was sent back."""
     return letter != Letter(replays=letter.replays)
 
 

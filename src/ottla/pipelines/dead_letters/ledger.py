@@ -1,4 +1,4 @@
-"""Which letters were sent back: kept in a compacted topic, written in the transaction that sends them.
+"""Stores which letters were sent back, in a compacted topic, in the transaction that sends them.
 
 ```
   partition 3 of the topic of letters:   0 ########## 41 .... 50 ### 57 ............
@@ -25,11 +25,11 @@ TOPIC: Final = "__ottla-dlq-redriven"
 TOPIC_CONFIGS: Final = {"cleanup.policy": "compact"}
 VERSION: Final = 1
 PIECES_MAX: Final = 40_000
-"""Ranges of a partition: about the largest record that brokers take by default, 1 MB."""
+"""The maximum number of ranges of a partition: its record then has about 1 MB, the default limit of brokers."""
 
 
 class LedgerError(ClientError):
-    """The ledger cannot say or cannot hold what was sent back."""
+    """The ledger cannot be read, or has too many ranges."""
 
 
 class Done(Struct):
@@ -86,7 +86,7 @@ def key_of(topic: str, topic_id: object, partition: int) -> bytes:
 
 
 async def newest_values(batches: AsyncIterator[list[ConsumerRecord]], keys: Iterable[bytes]) -> dict[bytes, bytes]:
-    """The newest value of these keys, of the records of the ledger from its beginning on."""
+    """The newest value of each of these keys in the ledger, which is read from its beginning."""
     found: dict[bytes, bytes] = {}
     wanted = set(keys)
     async for records in batches:

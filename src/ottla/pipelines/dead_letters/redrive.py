@@ -1,4 +1,4 @@
-"""What becomes of a letter when it is to be sent back: a record, or a reason why not."""
+"""Decides whether a letter can be sent back, and where."""
 
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -10,10 +10,10 @@ from ottla.model.topic_name import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS, KEPT
 from ottla.pipelines.dead_letters.headers import Header, Letter, sent_back
 
 MAX_REPLAYS: Final = 3
-"""How often a record is sent back before it stays: one that is refused each time would go round for ever."""
+"""How often a record is sent back at most, so that one that is always refused does not loop."""
 
 TIMESTAMP_MS_MAX: Final = 253_402_300_799_999
-"""The end of the year 9999. What says more is not a time, and brokers would refuse it with all that goes beside it."""
+"""The end of the year 9999, in ms since 1970. Brokers would refuse a whole batch with a later timestamp."""
 
 _INTERNAL: Final = INTERNAL_TOPICS | KEPT_TOPICS | {CLUSTER_METADATA_TOPIC}
 
@@ -21,7 +21,7 @@ Why = Literal["no origin", "no such topic", "its own topic", "sent back too ofte
 
 
 class Destination(Struct, frozen=True):
-    """A record as it is sent; `partition` None: by its key."""
+    """A record to send. If `partition` is None, the key selects the partition."""
 
     topic: str
     partition: int | None
@@ -32,25 +32,25 @@ class Destination(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True):
-    """A letter that stays where it is."""
+    """Why a letter is not sent."""
 
     why: Why
     message: str
 
 
 class Rules(Struct, frozen=True):
-    """Where letters go, and which do not."""
+    """The rules of a redrive."""
 
     letters_topic: str
     into: str | None = None
-    """Another topic than that of their origin, for all."""
+    """The topic for all letters, instead of that of their origin."""
     max_replays: int = MAX_REPLAYS
 
 
 def decide(
     record: ConsumerRecord, letter: Letter, rules: Rules, partitions: Mapping[str, int]
 ) -> Destination | Refusal:
-    """The record that is sent for a letter: its bytes, headers and time as they were, and how often it was sent back.
+    """The record to send for a letter, with its original bytes, headers and timestamp, and the count of replays.
 
     It goes to the partition it came from, where the records of its key are, unless the topic is another one or has it
     no more; then by its key. `partitions` says how many the topics have that exist.

@@ -1,4 +1,4 @@
-"""Sends letters back: each chunk in one transaction with the record of what was sent, so that nothing goes twice.
+"""Sends letters back. The transaction of a chunk includes the ledger, so that no letter is sent twice.
 
 ```
   init: what an earlier run left open is aborted, its producer fenced
@@ -30,10 +30,10 @@ from ottla.pipelines.dead_letters.redrive import Destination, Refusal, Rules, de
 from ottla.pipelines.topic_range import edges, read_range
 
 CHUNK_RECORDS = 5_000
-"""Letters of a transaction: few enough that one is soon done again, many enough that its commit weighs little."""
+"""The number of letters in a transaction."""
 
 Pace = Callable[[int], Awaitable[None]]
-"""Told how many letters were sent so far, returns when the next may go."""
+"""Called with the number of sent letters; returns when the next one may be sent."""
 
 
 def group_of(topic: str) -> str:
@@ -42,16 +42,16 @@ def group_of(topic: str) -> str:
 
 
 class Tally(Struct):
-    """What became of the letters that were looked at."""
+    """The counts of a redrive."""
 
     sent: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By topic they go to and step they come from."""
+    """The number of sent letters, by target topic and step."""
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By why, and the message of the first with its place."""
+    """The number of letters that are not sent by reason, with the message and position of the first."""
     done_before: int = 0
-    """Were sent back by an earlier run."""
+    """The number of letters that an earlier run sent back."""
     not_meant: int = 0
-    """Records that are no letters, or that the filter leaves out."""
+    """The number of records that are not letters, or that the filter excludes."""
     _messages: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -66,7 +66,7 @@ class Tally(Struct):
 
 
 class Letters:
-    """The letters of a topic that are there now and were not sent back, with what is done of each partition."""
+    """The letters in a topic that were not sent back yet, and the state of each partition."""
 
     def __init__(self, cluster: Cluster, consumer: Consumer, topic: str) -> None:
         self._cluster = cluster
@@ -109,7 +109,7 @@ class Letters:
 
 
 async def preview(cluster: Cluster, letters: Letters, wanted: Filter, rules: Rules, count: int | None = None) -> Tally:
-    """What `redrive` would do now."""
+    """The counts of what `redrive` would do now. Sends nothing."""
     tally = Tally()
     partitions: dict[str, int | None] = {}
     async for records in letters.left():
@@ -131,7 +131,7 @@ async def redrive(
     pace: Pace | None = None,
     chunk_records: int = CHUNK_RECORDS,
 ) -> AsyncIterator[Tally]:
-    """Send back the letters that are meant, at most `count`; what was done, after each transaction and at the end.
+    """Send back the selected letters, at most `count`. Yields the counts after each transaction and at the end.
 
     `producer` has the transactional id `group_of(topic)` and is started; `letters` is not open yet. Raises ClientError:
     the transaction that was under way is then aborted, or not known to be committed, which the next run will learn.

@@ -1,4 +1,4 @@
-"""What lies in topics of letters: how many, of which step, why, since when."""
+"""Summaries of topics of letters: counts by step and reason, with times."""
 
 from msgspec import Struct
 
@@ -6,14 +6,14 @@ from ottla.client.consuming.consumer_record import ConsumerRecord
 from ottla.pipelines.dead_letters.headers import Letter
 
 REASON_CHARS = 120
-"""Of a reason, as which letters are counted together: reasons may quote values, and differ in them alone."""
+"""Letters are counted together if this many characters of their reasons are equal: the rest may quote values."""
 GROUPS_MAX = 1_000
-"""Of a topic. Reasons beyond are counted together, so that a topic of any size can be looked at."""
+"""The maximum number of reasons of a topic that are counted apart, so that memory is bounded."""
 OTHERS = "(other reasons)"
 
 
 class Reason(Struct):
-    """Letters of one step with one reason."""
+    """The letters of one step with one reason."""
 
     topic: str
     pipeline: str | None
@@ -22,9 +22,9 @@ class Reason(Struct):
     reason: str | None
     letters: int = 0
     left: int = 0
-    """Of them not sent back."""
+    """The number of letters that were not sent back."""
     first_ms: int | None = None
-    """When the first was refused, ms since 1970."""
+    """The time of the first refusal, ms since 1970."""
     last_ms: int | None = None
 
 

@@ -1,1 +1,1 @@
-"""Replay: a new version of a pipeline over a range of what there was, beside production, and the comparison of both."""
+"""Replays: a new version of a pipeline runs over past records, beside production, and both are compared."""

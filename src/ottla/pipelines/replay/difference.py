@@ -1,4 +1,4 @@
-"""Compares two collections of keyed rows: keys only here, only there, and those whose rows differ. Bounded memory.
+"""Compares two sets of keyed rows in bounded memory: keys on one side only, and keys with different rows.
 
 Both sides are spread over files by a hash of the key, so that all rows of a key are in one pair of files; pair by pair
 they are compared in memory:
@@ -31,18 +31,18 @@ Row = tuple[bytes | None, bytes | None]
 Side = Literal["here", "there"]
 
 BUCKETS: Final = 64
-"""Files of a side. Of a hundred million keys a pair has a million and a half: about half a gigabyte in memory."""
+"""The number of files of each side. Of 100 million keys a pair has 1.5 million: about 0.5 GB of memory."""
 EXAMPLES_MAX: Final = 10
-"""Of each kind of difference, by default."""
+"""The default number of examples of each kind of difference."""
 EXAMPLE_BYTES: Final = 120
-"""Of a value that is shown."""
+"""The maximum number of bytes of a shown value."""
 
 _HEAD: Final = struct.Struct("<iih")
 _DIGEST_BYTES: Final = 16
 
 
 class Example(Struct, frozen=True):
-    """One key that differs, with the first bytes of a row of each side; None where there is none."""
+    """A key that differs, with the first bytes of a row of each side; None if a side has no row."""
 
     key: bytes | None
     here: bytes | None
@@ -50,7 +50,7 @@ class Example(Struct, frozen=True):
 
 
 class Difference(Struct):
-    """What two sides have of each other. Counts are of keys, but for the rows."""
+    """The result of a comparison. It counts keys, except for `rows`."""
 
     rows_here: int = 0
     rows_there: int = 0
@@ -70,7 +70,7 @@ class Difference(Struct):
 
 
 class Comparison:
-    """Takes the rows of both sides, in any order and turn, then compares them once. `directory` must be empty."""
+    """Collects the rows of both sides, in any order, and compares them once. `directory` must be empty."""
 
     def __init__(self, directory: Path, *, newest: bool = False, examples_max: int = EXAMPLES_MAX) -> None:
         self._directory = directory

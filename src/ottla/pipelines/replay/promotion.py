@@ -1,4 +1,4 @@
-"""Moves the positions of production's consumer groups, of each sink its own, to where a replay ended."""
+"""Moves the committed offsets of production's consumer groups to the end of a replay."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,15 +16,15 @@ from ottla.pipelines.spec.model import PipelineSpec
 
 
 class Promotion(Struct, frozen=True):
-    """Where a group goes on."""
+    """The offset at which a consumer group continues."""
 
     group: str
     offsets: dict[TopicPartition, int]
 
 
 def promotions(spec: PipelineSpec, side: PipelineSpec, ranges: Mapping[str, ReplayRange]) -> list[Promotion]:
-    """What is to be committed for production. Raises ReplayError: while production or the replay runs, while the replay
-    has not come to its end, and where a stream has no group.
+    """The offsets to commit for production. Raises ReplayError: while production or the replay runs, while the replay
+    is not complete, and if a stream has no group.
     """
     for each in (spec, side):
         for sink in each.sinks:

@@ -1,4 +1,4 @@
-"""From where to where a replay reads: words, times and offsets of the command line, as offsets of every partition."""
+"""The range of a replay: words, times and offsets of the command line, resolved to offsets of each partition."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from ottla.pipelines.spec.source_options import isolation_of
 from ottla.runtime.disk import OsDisk
 
 FILE: Final = "ottla-replay.json"
-"""Beside the checkpoints of a replay: its range, so that it goes on to the same end however often it is begun."""
+"""The file with the range of a replay, beside its checkpoints, so that its end stays the same when it is restarted."""
 
 _OFFSETS = re.compile(r"([^:]+):((?:\d{1,10}=\d{1,19},?)+)", re.ASCII)
 _WORDS: Final = {"earliest": OffsetAt.EARLIEST, "latest": OffsetAt.LATEST}
@@ -39,7 +39,7 @@ class Cluster(Protocol):
 
 
 class Place(Struct, frozen=True):
-    """One side of a range: a time or an edge for all partitions, and offsets for some, which go first."""
+    """The start or end of a range: a time or edge for all partitions; offsets of single partitions take precedence."""
 
     at: int | None = None
     """ms since 1970, or one of `OffsetAt`; None: only the offsets are given, and each partition needs one."""
@@ -92,7 +92,7 @@ def resolve(spec: PipelineSpec, start: Place, end: Place, client: Cluster) -> di
 
 
 def remembered(directory: Path) -> dict[str, ReplayRange] | None:
-    """The range of a replay that was begun; None for a new one. Raises ReplayError."""
+    """The stored range of a replay; None for a new one. Raises ReplayError."""
     try:
         content = (directory / FILE).read_bytes()
     except FileNotFoundError:
@@ -104,7 +104,7 @@ def remembered(directory: Path) -> dict[str, ReplayRange] | None:
 
 
 def remember(directory: Path, ranges: Mapping[str, ReplayRange]) -> None:
-    """Keep the range of a replay. Raises OSError."""
+    """Store the range of a replay. Raises OSError."""
     directory.mkdir(parents=True, exist_ok=True)
     OsDisk().write_atomic(directory / FILE, msgspec.json.encode(ranges))
 

@@ -1,4 +1,4 @@
-"""The pipeline that a replay runs: the same steps over a range of the past, into outputs of their own."""
+"""Derives the pipeline of a replay: the same steps over past records, with separate outputs."""
 
 import json
 import re
@@ -10,18 +10,18 @@ from msgspec import Struct, structs
 from ottla.pipelines.spec.model import PipelineSpec, Sink, Source, TopicSink
 
 SUFFIX: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,38}[a-z0-9])?")
-"""What the name of a replay may be: it becomes part of names of topics, groups and directories."""
+"""The pattern of names of replays: they become part of names of topics, groups and directories."""
 
 Offsets = Mapping[str, Mapping[int, int]]
 """Topic to partition to offset."""
 
 
 class ReplayError(ValueError):
-    """A replay that cannot be; the message is one line."""
+    """A replay is not possible. The message is one line."""
 
 
 class ReplayRange(Struct, frozen=True):
-    """What is read again: of every partition the first offset, and the one before which it ends."""
+    """The offsets that a replay reads: for each partition the first one, and the end, which is excluded."""
 
     start: dict[str, dict[int, int]]
     end: dict[str, dict[int, int]]
@@ -52,12 +52,12 @@ def replayed(spec: PipelineSpec, ranges: Mapping[str, ReplayRange], suffix: str)
 
 
 def streams(spec: PipelineSpec) -> list[Source]:
-    """The sources that are replayed: all but tables."""
+    """The sources that are streams; tables are not replayed."""
     return [source for source in spec.sources.values() if not source.table]
 
 
 def side_path(path: str, suffix: str) -> str:
-    """Where a table of a replay lies."""
+    """The path of a replay's table."""
     return f"{path.rstrip('/')}.{suffix}"
 
 

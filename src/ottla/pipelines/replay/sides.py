@@ -31,8 +31,8 @@ _BEFORE_1970_DAYS = 719_162
 
 
 async def cut_partitions(consumer: Consumer, topic: str, *, since_ms: int | None = None) -> dict[TopicPartition, int]:
-    """Where partitions begin whose first records were deleted. Those that have a record before `since_ms` are left out:
-    what came since is there. Raises ClientError.
+    """The start offsets of partitions whose first records were deleted. Partitions with a
+    record before `since_ms` are left out: all later records are there. Raises ClientError.
     """
     starts, _ = await edges(consumer, topic)
     cut = {place: start for place, start in starts.items() if start > 0}
@@ -59,7 +59,7 @@ async def topic_rows(
 
 
 def table_rows(sink: "TableSink", path: str, key: Sequence[str]) -> Iterator[list[Row]]:
-    """The rows of a table as it is now. `path` is where it lies. Raises ReplayError, OSError."""
+    """The current rows of the table at `path`. Raises ReplayError, OSError."""
     if not key:
         raise ReplayError(f"sink {sink.name} is a table: say with --key which columns tell its rows apart")
     dataset = _dataset(sink, path)

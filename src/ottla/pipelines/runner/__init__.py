@@ -1,1 +1,1 @@
-"""A pipeline that runs: a query for each sink, its checkpoint, and what is done when it fails."""
+"""Runs pipelines: a query for each sink, its checkpoint, restarts after failures."""

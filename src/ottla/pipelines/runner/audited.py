@@ -1,4 +1,4 @@
-"""The audit of pipelines that run: every micro-batch is reported to the topic of its pipeline.
+"""Reports each micro-batch of running pipelines to the audit topic of its pipeline.
 
 The progress is what the supervisor sees. Spark's own listeners are told later, in a thread of the JVM's, and perhaps
 never of the last micro-batch before the driver ends.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Bootstraps(Protocol):
-    """Where the brokers of pipelines are."""
+    """Options with the bootstrap brokers of pipelines."""
 
     @property
     def bootstrap(self) -> Mapping[str, str]:
@@ -31,7 +31,7 @@ class Bootstraps(Protocol):
 
 
 def audit_of(spec: PipelineSpec, options: Bootstraps) -> "AbstractContextManager[AuditListener] | None":
-    """What publishes the reports of a pipeline, in a `with` statement; None where it has no audit."""
+    """Publishes the reports of a pipeline, as a context manager; None if the pipeline has no audit."""
     if spec.audit is None:
         return None
     states = {sink.name: states_of(spec, sink.name) for sink in spec.sinks}
@@ -51,7 +51,7 @@ def audit_of(spec: PipelineSpec, options: Bootstraps) -> "AbstractContextManager
 
 
 class Audited:
-    """A watcher that reports each micro-batch before it tells another watcher of it."""
+    """A watcher that reports each micro-batch, and passes all events on to another watcher."""
 
     def __init__(
         self, watcher: Watcher, specs: Mapping[str, PipelineSpec], audits: "Mapping[str, AuditListener]"

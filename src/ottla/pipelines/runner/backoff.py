@@ -1,4 +1,4 @@
-"""How long to wait before a query that failed is started again, and when to give it up."""
+"""The delay before a failed query is restarted, and when to stop restarting it."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,12 +8,12 @@ from ottla.runtime.rng import Rng
 
 FIRST_MS: Final = 1_000
 LONGEST_MS: Final = 60_000
-"""Long enough not to weigh on a cluster in trouble, short enough that nobody starts the pipeline by hand meanwhile."""
+"""The maximum delay before a restart."""
 UNREACHABLE_LONGEST_MS: Final = 10_000
-"""Brokers that are back are found within so long. To look for them costs little, and nothing of theirs."""
+"""The maximum delay while brokers are unreachable: so long after they return, queries continue at the latest."""
 ATTEMPTS_MAX: Final = 5
-"""Failures in a row, without a micro-batch between them, for a reason that nobody knows to pass: the next one is for
-good. Brokers that are away are waited for without end."""
+"""The number of restarts in a row without a completed micro-batch; the next failure is final. Unreachable brokers do
+not count: the query waits for them without limit."""
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class Backoff:
 
     rng: Rng
     failures: int = 0
-    """In a row: since the last micro-batch that was done."""
+    """The number of failures since the last completed micro-batch."""
 
     def progressed(self) -> None:
         """Resets the count of failures after a completed micro-batch."""

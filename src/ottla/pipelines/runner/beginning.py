@@ -1,4 +1,4 @@
-"""Where a checkpoint begins that was begun anew, state included: what `reset` leaves for the next run.
+"""The start offsets of a checkpoint after `reset`, which also removes its state.
 
 ```
 checkpoints/flights/hourly/
@@ -34,14 +34,14 @@ _REMOVED: Final = "removed"
 
 
 class Beginning(Struct, frozen=True):
-    """Where the first micro-batch begins. `ready` is False while the reset is under way."""
+    """The start offsets of the first micro-batch. `ready` is False until the reset is complete."""
 
     offsets: dict[str, dict[str, int]]
     ready: bool
 
     @property
     def places(self) -> dict[TopicPartition, int]:
-        """The same by partition."""
+        """The start offsets by partition."""
         return {
             TopicPartition(topic, int(number)): offset
             for topic, partitions in self.offsets.items()
@@ -49,7 +49,7 @@ class Beginning(Struct, frozen=True):
         }
 
     def options(self, source: Source, options: Mapping[str, str]) -> dict[str, str]:
-        """The options of a source that begins here, where it has no checkpoint."""
+        """The options of a source with these start offsets, for a query without a checkpoint."""
         kept = {name: value for name, value in options.items() if not name.lower().startswith("starting")}
         if source.pattern is None:
             read = {topic: self.offsets[topic] for topic in source.topics if topic in self.offsets}
@@ -59,13 +59,13 @@ class Beginning(Struct, frozen=True):
 
 
 def beginning_of_sink(spec: PipelineSpec, sink: Sink) -> Beginning | None:
-    """That of the checkpoint of a sink, where it lies in a directory."""
+    """The start offsets of a sink's checkpoint; None if it was not reset, or is at a URL."""
     directory = directory_of(spec, sink)
     return None if "://" in directory else beginning_of(Path(directory))
 
 
 def beginning_of(directory: Path) -> Beginning | None:
-    """Where a checkpoint begins that was begun anew; None for others. Raises CheckpointError for a file of no sense."""
+    """The start offsets of a checkpoint; None if it was not reset. Raises CheckpointError for an invalid file."""
     file = directory / BEGIN
     try:
         return json.decode(file.read_bytes(), type=Beginning)
@@ -88,7 +88,7 @@ def require_begun(directory: Path) -> None:
 def begin_anew(
     directory: Path, offsets: Mapping[TopicPartition, int], release: Callable[[], None], disk: Disk | None = None
 ) -> None:
-    """Empty the checkpoint of all but whose it is. The lock of the checkpoint must be held."""
+    """Empty the checkpoint, except for its owner, and set its start offsets. The caller holds its lock."""
     disk = disk or OsDisk()
     begin: dict[str, dict[str, int]] = {}
     for place, offset in sorted(offsets.items()):
@@ -110,7 +110,7 @@ def begin_anew(
 
 
 def transactional_ids(spec: PipelineSpec, sink: Sink) -> list[str]:
-    """Those that a sink writes with: its own, and those of dead letters that are written apart from its rows."""
+    """The transactional ids of a sink: its own, and those of dead letters that are written apart from its rows."""
     found = [sink.transactional_id] if isinstance(sink, TopicSink) and sink.mode == "exactly-once" else []
     if spec.dead_letters is None:
         return found
@@ -120,10 +120,10 @@ def transactional_ids(spec: PipelineSpec, sink: Sink) -> list[str]:
 
 
 def letters_id(spec: PipelineSpec, sink: str) -> str:
-    """The transactional id with which the dead letters of a table are written."""
+    """The transactional id for the dead letters of a table."""
     return f"{spec.name}.{sink}.dead-letters"
 
 
 def raised_id(spec: PipelineSpec, sink: str) -> str:
-    """The transactional id with which the dead letters of records are written that an expression raised for."""
+    """The transactional id for dead letters of records for which an expression failed."""
     return f"{spec.name}.{sink}.raised"

@@ -1,4 +1,4 @@
-"""The checkpoint of a sink: whose it is, who uses it, and how far it has come.
+"""The checkpoint of a sink: its owner, its lock, and its position.
 
 ```
 checkpoints/flights/delays/
@@ -45,19 +45,19 @@ class CheckpointError(Exception):
 
 
 class Owner(Struct, frozen=True):
-    """Whose a checkpoint is: what must stay the same for a query to go on from it."""
+    """The owner of a checkpoint: what must stay the same for a query to continue from it."""
 
     pipeline: str
     sink: str
     target: str
     sources: dict[str, str]
-    """Source to its topics; Spark tells them apart by their order."""
+    """The topics of each source; Spark identifies sources by their order."""
     state: list[str]
-    """The steps that keep state, and by what."""
+    """The steps with state, and the columns or durations that define it."""
 
 
 class Batch(Struct, frozen=True):
-    """A micro-batch: its number, and of each source where it ends."""
+    """A micro-batch: its number, and the end offsets of each source."""
 
     number: int
     ends: tuple[dict[str, Any], ...]
@@ -65,7 +65,7 @@ class Batch(Struct, frozen=True):
 
     @property
     def places(self) -> dict[TopicPartition, int]:
-        """Where it ends, by partition."""
+        """The end offsets by partition."""
         return {
             TopicPartition(topic, int(partition)): int(offset)
             for end in self.ends
@@ -76,12 +76,12 @@ class Batch(Struct, frozen=True):
 
 
 def directory_of(spec: PipelineSpec, sink: Sink) -> str:
-    """Where the checkpoint of a sink lies: a path, or a URL that Spark knows."""
+    """The location of a sink's checkpoint: a path, or a URL that Spark supports."""
     return f"{spec.path(spec.checkpoints).rstrip('/')}/{spec.name}/{sink.name}"
 
 
 def owner_of(spec: PipelineSpec, sink: Sink, through: frozenset[str]) -> Owner:
-    """What a checkpoint of this sink is for."""
+    """The owner of a checkpoint of this sink."""
     sources = {
         source.name: ",".join(source.topics) or f"pattern {source.pattern}"
         for source in spec.sources.values()
@@ -118,7 +118,7 @@ def _state_of(action: Any) -> str | None:
 
 
 def differences(kept: Owner, now: Owner) -> list[str]:
-    """What of a checkpoint does not fit, in words."""
+    """The differences between two owners, as text."""
     found = []
     if (kept.pipeline, kept.sink) != (now.pipeline, now.sink):
         found.append(f"it is of pipeline {kept.pipeline}, sink {kept.sink}")
@@ -136,7 +136,7 @@ def _sources(owner: Owner) -> str:
 
 
 class CheckpointLock:
-    """Held by the driver that uses a checkpoint, for a `with` statement.
+    """The lock of the driver that uses a checkpoint, as a context manager.
 
     Raises CheckpointError when another one has it, or when it is the checkpoint of something else.
     """
@@ -186,13 +186,13 @@ class CheckpointLock:
 
 
 def driver_text(host: str, pid: int, since_ms: int) -> str:
-    """Which driver it is, for people."""
+    """The text that identifies a driver."""
     since = datetime.fromtimestamp(since_ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return f"process {pid} on {host}, since {since}"
 
 
 def in_use(directory: str, driver: str) -> CheckpointError:
-    """Why a checkpoint cannot be taken; `driver` is which one has it, empty where it has yet to say so."""
+    """The error for a checkpoint in use; `driver` identifies its driver, and is empty if it is not known yet."""
     return CheckpointError(
         f"the checkpoint {directory} is in use by another driver{f' ({driver})' if driver else ''}: stop that one, or"
         " give this pipeline another name or another directory of checkpoints"
@@ -200,7 +200,7 @@ def in_use(directory: str, driver: str) -> CheckpointError:
 
 
 def name_of(directory: str, rng: Rng | None = None) -> str:
-    """What a checkpoint is called in the brokers, by every machine that sees it, under whatever path.
+    """The name of a checkpoint in the brokers, the same on all machines, whatever its path there.
 
     Kept in the checkpoint; for a URL, into which nothing is written here, it is the URL.
     """
@@ -270,7 +270,7 @@ def _object(line: str) -> dict[str, Any]:
 
 
 def rewritten(text: str, ends: Mapping[int, Mapping[str, Any]]) -> str:
-    """The text of a file of offsets with other ends, by the number of the source."""
+    """The text of an offsets file with other end offsets, by the number of the source."""
     lines = text.splitlines()
     for source, end in ends.items():
         lines[2 + source] = json.dumps(end, separators=(",", ":"))

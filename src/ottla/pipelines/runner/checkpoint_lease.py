@@ -1,4 +1,4 @@
-"""One driver at a time on a checkpoint, whichever machines they run on: the order of a topic decides.
+"""Lets only one driver at a time use a checkpoint, on any machine: the order of records in a topic decides.
 
 ```
  nobody, or who left it ──────────────────────────────────────► claimed ─► first of the claims ─► used
@@ -33,12 +33,12 @@ from ottla.runtime.clock import Clock, SystemClock
 from ottla.runtime.rng import Rng, SystemRng
 
 SIGN_MS: Final = 5_000
-"""How often a driver says that it lives."""
+"""How often a driver renews its leases."""
 LEASE_MS: Final = 20_000
-"""A driver of which nothing is heard for so long is taken for dead: four signs, or a long pause of its machine."""
+"""A driver that has not renewed its lease for this long counts as dead."""
 LEAVE_SECONDS: Final = 3
-"""How long a driver that ends tries to say that it leaves. Brokers that are away do not hold it up: then others wait
-until it has been silent for long enough."""
+"""How long a driver tries to release its leases when it ends. If brokers are unreachable, others wait until the leases
+expire."""
 _LISTEN_MS: Final = 500
 _AGAIN_MS: Final = 1_000
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -47,12 +47,12 @@ logger = logging.getLogger(__name__)
 
 
 class FencedError(Exception):
-    """Another driver has this one's checkpoint now; this one stops for good. The message is one line."""
+    """Another driver has taken over the checkpoint; this one stops. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """This run of a driver, for others."""
+    """Identifies a run of a driver."""
 
     name: str
     host: str
@@ -62,7 +62,7 @@ class Driver:
 
     @classmethod
     def here(cls, clock: Clock | None = None, rng: Rng | None = None) -> "Driver":
-        """The calling process."""
+        """The driver of the calling process."""
         name = (rng or SystemRng()).token_bytes(16).hex()
         machine = ""
         with suppress(OSError):
@@ -71,7 +71,7 @@ class Driver:
 
 
 class CheckpointLeases:
-    """The checkpoints of a driver on one cluster, for a `with` statement; safe to use from any thread after `take`."""
+    """The leases of a driver in one cluster, as a context manager. Thread-safe after `take`."""
 
     def __init__(self, log: LeaseLog, driver: Driver, clock: Clock, *, lease_ms: int = LEASE_MS) -> None:
         self._log = log
@@ -141,7 +141,7 @@ class CheckpointLeases:
         self._fold(self._log.up_to(self._log.append([*uses, *(entry._replace(sign=None) for entry in gone)])))
 
     def confirm(self, name: str) -> None:
-        """Return when it is sure that no other driver had this checkpoint when this was called.
+        """Return when it is certain that no other driver had the checkpoint at the time of the call.
 
         Raises FencedError, from then on each time, and ClientError while that cannot be found out.
         """
@@ -164,8 +164,9 @@ class CheckpointLeases:
                 )
 
     def keep(self, lost: Callable[[str, FencedError], None]) -> None:
-        """Say every now and then that this driver lives, in a thread of its own; it calls `lost` with the name of each
-        checkpoint that another driver has taken over.
+        """Renew the leases regularly, in a thread of its own.
+
+        It calls `lost` with the name of each checkpoint that another driver has taken over.
         """
         self._thread = threading.Thread(target=self._sign, args=(lost,), name="ottla-checkpoints", daemon=True)
         self._thread.start()

@@ -1,4 +1,4 @@
-"""When a table was compacted last: kept beside its checkpoint, as a pipeline may run for minutes at a time.
+"""Stores when a table was last compacted, beside its checkpoint, as a pipeline may run for minutes at a time.
 
 ```
 checkpoints/flights/lake/
@@ -16,7 +16,7 @@ COMPACTED: Final = "ottla-pipeline-compacted"
 
 
 class CompactionSchedule:
-    """Says when it is time again. Without a directory it counts from the start of the process."""
+    """Decides when a compaction is due. Without a directory, the interval begins at the start of the process."""
 
     def __init__(self, directory: Path | None, every_ms: int, clock: Clock, disk: Disk | None = None) -> None:
         self._file = None if directory is None else directory / COMPACTED

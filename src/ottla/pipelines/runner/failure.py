@@ -1,4 +1,4 @@
-"""Why a query failed, in one line, and whether it is any use to try again."""
+"""The reason of a query's failure, in one line, and whether a retry can help."""
 
 import re
 from dataclasses import dataclass
@@ -10,25 +10,25 @@ from ottla.pipelines.compiler.sink_rows import REFUSED
 from ottla.pipelines.compiler.sources import UNDECODED
 
 LINE_CHARS_MAX: Final = 600
-"""Of a reason: a message may quote a row, and a row may be large."""
+"""The maximum number of characters of a reason, which may quote a large row."""
 
 
 class Verdict(Enum):
-    """What becomes of a query that failed."""
+    """What to do with a failed query."""
 
     HOPELESS = auto()
-    """It will fail again: the file, a row or another driver must change first."""
+    """End the query: it would fail again until the file, a row or another driver changes."""
     UNREACHABLE = auto()
-    """The brokers are away, or a schema registry: it is tried until they are back."""
+    """Retry without limit: the brokers, or a schema registry, cannot be reached."""
     ROW = auto()
-    """An expression raised for the values of a row: the record is looked for, and set aside."""
+    """An expression failed for a row: find the record, make it a dead letter, and restart at once."""
     UNKNOWN = auto()
-    """It is tried again a few times."""
+    """Retry a few times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The reason, and what follows from it."""
+    """The reason of a failure, and what to do."""
 
     reason: str
     verdict: Verdict
@@ -109,7 +109,7 @@ _FRAME = re.compile(r"^\s*(at |\.\.\. \d+ more|File \"|Traceback )")
 
 
 def failure_of(text: str) -> Failure:
-    """What the text of an exception means, the JVM's and Python's tracebacks included.
+    """Classify the text of an exception, with tracebacks of the JVM and of Python.
 
     >>> failure_of("ottla.client.errors.BrokerUnreachableError: no answer")
     Failure(reason='BrokerUnreachableError: no answer', verdict=<Verdict.UNREACHABLE: 2>)
@@ -128,7 +128,7 @@ def failure_of(text: str) -> Failure:
 
 
 def reason_of(text: str) -> str:
-    """The line that says what happened: what a row's check raised, the innermost exception, or the first line."""
+    """The line with the reason: of a row's check, of the innermost exception, or the first line."""
     raised = _USER_RAISED.search(text)
     if raised is not None:
         return _short(raised[1])

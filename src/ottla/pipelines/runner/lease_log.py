@@ -1,4 +1,4 @@
-"""The topic in which drivers say which checkpoints they use: `__ottla_checkpoints`.
+"""The topic with the leases of checkpoints: `__ottla_checkpoints`.
 
 One compacted partition, so that its records have one order, which is what decides between two drivers. A record is of
 one driver and one checkpoint: key `[checkpoint, driver]`, value a `Sign`. All times in it are for people: no clock of
@@ -42,32 +42,32 @@ _DECODED_BYTES_MAX: Final = 64_000_000
 
 
 class Use(StrEnum):
-    """What a driver says of a checkpoint."""
+    """The state of a driver's lease."""
 
     CLAIMS = "claims"
-    """It is about to use it; perhaps another was first."""
+    """The driver wants the checkpoint; another one may have been first."""
     USES = "uses"
-    """It was the first to claim it, and lives."""
+    """The driver was the first to claim the checkpoint, and uses it."""
     LEFT = "left"
-    """It uses it no more."""
+    """The driver has released the checkpoint."""
 
 
 class Sign(Struct, frozen=True):
-    """A driver's word on a checkpoint. `generation` counts the drivers that the checkpoint has had."""
+    """A lease of a checkpoint. `generation` counts the drivers that the checkpoint has had."""
 
     generation: int
     use: Use
     host: str
     pid: int
     machine: str
-    """Of the boot of the kernel that it runs on; empty where that is not known."""
+    """The boot id of the driver's machine; empty if it is not known."""
     since_ms: int
     directory: str
-    """Of the checkpoint, as this driver sees it."""
+    """The path of the checkpoint on the driver's machine."""
 
 
 class Entry(NamedTuple):
-    """A record of the topic. `sign` is None where a driver's word was taken away."""
+    """A record of the topic. `sign` is None in a tombstone."""
 
     checkpoint: str
     driver: str
@@ -75,7 +75,7 @@ class Entry(NamedTuple):
 
 
 def newer(before: Entry | None, entry: Entry) -> Entry | None:
-    """Who has a checkpoint after one more record of it, in the order of the log.
+    """The holder of a checkpoint after one more record, in the order of the log.
 
     The highest generation has it. Of two claims to the same one the first: the driver of the other, which reads both,
     never goes on to use it.
@@ -115,7 +115,7 @@ class LogClient(Protocol):
 
 
 class LeaseLog:
-    """The topic, read from its start on. Calls block, and raise ClientError."""
+    """Reads the topic from its start, and appends to it. Calls block, and raise ClientError."""
 
     def __init__(self, client: LogClient, clock: Clock) -> None:
         self._client = client
@@ -123,7 +123,7 @@ class LeaseLog:
         self._position: int | None = None
 
     def append(self, entries: Iterable[Entry]) -> int:
-        """Add entries side by side, all or none; the offset after the last of them."""
+        """Append entries as one batch. Returns the offset after the last of them."""
         now_ms = self._clock.now_ms()
         made = [(now_ms, *encoded(entry), ()) for entry in entries]
         return self._client.produce_raw(*PARTITION, build_batch(made)).base_offset + len(made)
@@ -194,7 +194,7 @@ def encoded(entry: Entry) -> tuple[bytes, bytes | None]:
 
 
 def decoded(key: bytes | None, value: bytes | None) -> Entry | None:
-    """The entry; whatever else is in the topic is passed over."""
+    """The entry; None for other records."""
     try:
         checkpoint, driver = msgspec.json.decode(key or b"", type=tuple[str, str])
         return Entry(checkpoint, driver, None if value is None else msgspec.json.decode(value, type=Sign))

@@ -1,4 +1,4 @@
-"""What a micro-batch says of itself, as numbers: rows of each step, lag, watermark, state, bad rows.
+"""The numbers of a micro-batch: rows of each step, lag, watermark, state, bad rows.
 
 Out of the progress of Spark (`StreamingQueryProgress` as JSON) and of what the compiler lets every step count:
 
@@ -42,28 +42,28 @@ class BatchNumbers(Struct, frozen=True):
     batch: int
     seconds: float
     rows_in: int
-    """Records of all sources that are streams."""
+    """The number of records of all streams."""
     steps: dict[str, StepNumbers]
     lag_records: int
     lag_seconds: float | None
-    """How old the newest record is that was read, while others wait; 0.0 when none does, None when it is not known."""
+    """The age of the newest record that was read, if others wait; 0.0 if none does, None if not known."""
     watermark: str | None
     state_rows: int
     state_bytes: int
     late_rows: int
-    """Rows that came behind the watermark and were dropped."""
+    """The number of dropped late rows."""
     bad_rows: int
-    """Rows that do not decode, that were dropped or set aside: each once."""
+    """The number of rows that were refused or dropped; each is counted once."""
     bad_reason: str | None
-    """Which source or condition refused some of them."""
+    """A source or condition that refused some of them."""
     warnings: int
-    """Rows that went on though they do not meet a condition that only warns: once for each such condition."""
+    """The number of rows that failed a condition that only warns, counted once per condition."""
     warning_reason: str | None
-    """Which condition warned of some of them."""
+    """A condition that warned of some of them."""
 
 
 def numbers_of(spec: PipelineSpec, query: str, progress: Mapping[str, Any], now_ms: int) -> BatchNumbers:
-    """What a query's progress says."""
+    """The numbers of a query's progress."""
     observed = _by_place(progress.get("observedMetrics") or {})
     steps = _steps(spec, observed)
     refusals, warnings = _reasons(spec, steps)

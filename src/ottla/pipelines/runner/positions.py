@@ -1,4 +1,4 @@
-"""How far the sinks of a pipeline have read, out of their checkpoints; and the checkpoint moved to another place.
+"""Reads the positions of sinks from their checkpoints, and moves checkpoints to other offsets.
 
 Nothing here needs Spark. A checkpoint is moved by writing other ends into its last micro-batch that is done: the next
 one begins there.
@@ -41,7 +41,7 @@ class Cluster(Protocol):
 
 
 class Behind(Struct, frozen=True):
-    """How far one sink has read one partition. `position` is None before its first micro-batch."""
+    """The position and lag of a sink in a partition. `position` is None before the first micro-batch."""
 
     sink: str
     topic: str
@@ -50,11 +50,11 @@ class Behind(Struct, frozen=True):
     end: int
     lag: int | None
     seconds: float | None
-    """How old the first record is that waits; 0.0 when none does."""
+    """The age of the first record that was not read yet; 0.0 if there is none."""
 
 
 def positions(directory: Path) -> dict[TopicPartition, int]:
-    """Where the next micro-batch of a checkpoint begins. Empty before the first one is done, unless it was begun anew.
+    """The start offsets of the next micro-batch. Empty before the first one is done, unless the checkpoint was reset.
 
     Raises CheckpointError.
     """
@@ -68,7 +68,7 @@ def positions(directory: Path) -> dict[TopicPartition, int]:
 def behind(
     sink: str, read: Mapping[TopicPartition, int], partitions: list[TopicPartition], client: Cluster, now_ms: int
 ) -> list[Behind]:
-    """How far a sink is behind in each partition. What is not committed in Kafka's sense does not wait for it."""
+    """The lag of a sink in each partition. Records of open transactions do not count."""
     isolation = IsolationLevel.READ_COMMITTED
     ends = client.list_offsets(dict.fromkeys(partitions, OffsetAt.LATEST), isolation=isolation)
     found = []
@@ -91,20 +91,20 @@ def _age(place: TopicPartition, position: int, client: Cluster, now_ms: int) -> 
 
 
 class Move(Struct, frozen=True):
-    """What is done to a checkpoint: the micro-batch whose ends are written anew, and what becomes of one under way."""
+    """A change of a checkpoint: the micro-batch with new end offsets, and what to do with an unfinished one."""
 
     batch: int
     ends: tuple[dict[str, Any], ...]
     forgets: int | None = None
-    """A micro-batch that was begun, of which nothing was published: it is planned anew."""
+    """An unfinished micro-batch that was not published: it is planned again."""
     finishes: int | None = None
-    """A micro-batch that was published, but not marked as done."""
+    """An unfinished micro-batch that was published: it is marked as done."""
 
 
 def plan_move(
     known: list[Batch], to: Mapping[TopicPartition, int], published: Callable[[int], bool]
 ) -> tuple[Move, dict[TopicPartition, int]]:
-    """How a checkpoint comes to `to`, and where it was. `published` says whether the sink has a micro-batch.
+    """Plan a move to `to`. Returns it with the old offsets. `published` tells whether the sink has a micro-batch.
 
     Of a topic of which all partitions are moved the id is forgotten: it is the topic of that name as it is now, also
     where it was deleted and created again.
@@ -137,14 +137,14 @@ def plan_move(
 
 
 def require_known(places: Mapping[TopicPartition, int], to: Mapping[TopicPartition, int]) -> None:
-    """Raises CheckpointError where a partition is to be moved that is not read."""
+    """Raises CheckpointError for a partition that is not read."""
     strange = sorted(set(to) - set(places))
     if strange:
         raise CheckpointError(f"{strange[0]} is not read by it: it reads {', '.join(map(str, sorted(places)))}")
 
 
 def execute(directory: Path, move: Move) -> None:
-    """Do it. The lock of the checkpoint must be held. What a crash leaves is the old place or the new one."""
+    """Carry out a move. The caller holds the lock. After a crash the position is the old or the new one."""
     disk = OsDisk()
     file = directory / "offsets" / str(move.batch)
     text = rewritten(file.read_text(), {index: end for index, end in enumerate(move.ends) if end})

@@ -1,4 +1,4 @@
-"""Whether a sink has a micro-batch that Spark did not mark as done."""
+"""Whether a sink contains a micro-batch that Spark did not mark as done."""
 
 from pathlib import Path
 

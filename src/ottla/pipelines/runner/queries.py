@@ -1,4 +1,4 @@
-"""The query of a sink: what it writes, how often, and from which checkpoint."""
+"""Starts the query of a sink."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,18 +26,18 @@ from ottla.pipelines.spec.lineage import owned, through
 from ottla.pipelines.spec.model import PipelineSpec, Sink, Source, TopicSink
 
 SMALL_RECORDS: Final = 100_000
-"""Records of a table that one task reads within a second, and a driver of the default size holds with room to spare."""
+"""The maximum size of a table that one task reads and all executors hold in memory, in records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Where a pipeline runs."""
+    """The session and the brokers of a running pipeline."""
 
     spark: SparkSession
     bootstrap: str
     until_caught_up: bool
     fence: Callable[[str], Callable[[], None]] = lambda query: unfenced
-    """Of a query: what raises FencedError when another driver has its checkpoint."""
+    """Returns, for a query, a function that raises FencedError if another driver has its checkpoint."""
 
 
 def query_name(spec: PipelineSpec, sink: Sink) -> str:
@@ -81,7 +81,7 @@ def _hint(error: AnalysisException) -> str:
 
 
 def compile_for(running: Running, spec: PipelineSpec, sink: Sink, left_out: Sequence[Place] = ()) -> Compiled:
-    """The plan of what one sink needs. The session keeps its views."""
+    """The plan of one sink. Creates views in the session."""
     spark = running.spark
     needed = through(spec, sink.name)
     beginning = beginning_of_sink(spec, sink)
@@ -104,7 +104,7 @@ def compile_for(running: Running, spec: PipelineSpec, sink: Sink, left_out: Sequ
 
 
 def is_small(source: Source, bootstrap: str) -> bool:
-    """Whether the topics of a table have so few records now that one task reads them, and each executor holds them."""
+    """Whether the topics of a table have at most `SMALL_RECORDS` records now."""
     if not source.topics:
         return False
     with BlockingClient(bootstrap, client_id="ottla-pipeline", api_timeout_ms=TIMEOUT_MS) as client:
@@ -119,7 +119,7 @@ def is_small(source: Source, bootstrap: str) -> bool:
 
 
 def limits_of(spec: PipelineSpec, sink: Sink, bootstrap: str) -> dict[str, TopicLimits]:
-    """Which records the topics take that a sink writes to, dead letters included; as they say now.
+    """The current limits of the topics that a sink writes to, dead letters included.
 
     Raises StepError for a topic of dead letters that does not keep them.
     """

@@ -1,4 +1,4 @@
-"""The search for the records that the query of a sink fails for, among those of a batch."""
+"""Finds the records of a batch for which the query of a sink fails."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -19,36 +19,36 @@ from ottla.pipelines.spec.lineage import owned, through
 from ottla.pipelines.spec.model import PipelineSpec, Sink, Source, TopicSink
 
 TRIES_MAX: Final = 100
-"""Batches that are run to find by halves what cannot be found at once: some five records out of 100,000."""
+"""The maximum number of jobs of a binary search: enough for about five records of 100,000."""
 HALVED_MAX: Final = 1_000_000
-"""Records whose places the driver holds for that."""
+"""The maximum number of records of a binary search, whose positions the driver holds in memory."""
 ADVICE: Final = "where a value may be wrong use try_cast, try_divide, try_to_timestamp and the like, or an expectation"
 RAISED: Final = "expression failed"
-"""The kind of failure in the letter."""
+"""The kind of failure in the dead letter."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass
 class RowSearch:
-    """The records of a batch, and those found among them."""
+    """A search in the records of a batch."""
 
     spark: SparkSession
-    """A session of its own: it has views of the names of the pipeline."""
+    """A separate session, with views of the pipeline's names."""
     spec: PipelineSpec
     sink: Sink
     records: Mapping[str, DataFrame]
-    """Of each stream that has some, by the name of the source."""
+    """The records of each stream, by the name of the source."""
     table: Callable[[Source], DataFrame]
-    """The newest record of each key, of a source that is a table."""
+    """Returns the newest record of each key of a table."""
     places: list[Place] = field(default_factory=list)
-    """That are left out."""
+    """The positions of records that are left out."""
     found: list[tuple[str, Raising]] = field(default_factory=list)
-    """With the step that raised."""
+    """The records found, each with the step that failed."""
     _tries: int = 0
 
     def run(self, *, suspect: bool = False) -> str | None:
-        """Find them all. What stays raised of no single record, in words; None when the rest passes.
+        """Find all such records. Returns None if the others pass, else the failure that no single record causes.
 
         A stream may compute what a batch of the same rows does not, such as a column of rows that are dropped next.
         With `suspect` the records of such columns are found, too, where no other is.

@@ -1,4 +1,4 @@
-"""Pipelines in one driver: their checkpoints taken, a session, a query for each sink, a supervisor over all."""
+"""Runs pipelines in one driver: takes their checkpoints, starts a session and a query for each sink."""
 
 import signal
 import tempfile
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How pipelines are run."""
+    """The options of a run."""
 
     bootstrap: Mapping[str, str]
-    """Where the brokers are, by the name of the pipeline."""
+    """The bootstrap brokers, by the name of the pipeline."""
     until_caught_up: bool = False
     master: str | None = None
     memory: str = "1g"
@@ -44,14 +44,14 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How it ended: the queries that failed for good, and the signal that ended the others."""
+    """The result of a run: the queries that failed permanently, and the signal that ended the others."""
 
     failed: list[tuple[str, Failure]]
     signal: int | None
 
 
 def run_pipelines(specs: Sequence[PipelineSpec], options: RunOptions, view: View) -> Outcome:
-    """Run them until all are through or have failed for good, or a signal says stop. The view is closed.
+    """Run pipelines until all queries have caught up or failed, or a signal stops them. Closes the view.
 
     Raises CheckpointError where a checkpoint is in use or of something else, SparkMissingError; then nothing has begun.
     Raises SparkEndedError, and OSError where the view cannot be shown any more, when the queries have ended in order.
@@ -84,7 +84,7 @@ def supervise(
     signals: StopSignals | None = None,
     taken: Taken | None = None,
 ) -> Outcome:
-    """Run them on a session that is there. The checkpoints are taken already. Raises SparkEndedError."""
+    """Run pipelines in an existing session. Their checkpoints must be locked. Raises SparkEndedError."""
     from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 
     clock = SystemClock()
@@ -127,7 +127,7 @@ def take_checkpoints(spec: PipelineSpec, stack: ExitStack) -> None:
 
 @contextmanager
 def session(spec: PipelineSpec, master: str | None, memory: str, conf: Mapping[str, str]) -> Iterator[Session]:
-    """A session of its own for a pipeline; Spark's log lies beside the checkpoints."""
+    """A new session for a pipeline, as a context manager; Spark's log is beside the checkpoints."""
     with tempfile.TemporaryDirectory(prefix="ottla-pipeline-", ignore_cleanup_errors=True) as scratch:
         checkpoints = spec.path(spec.checkpoints)
         log = Path(scratch if "://" in checkpoints else checkpoints) / "spark.log"

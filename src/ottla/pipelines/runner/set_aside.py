@@ -1,4 +1,4 @@
-"""Records that an expression raises for: found after their micro-batch failed, and set aside before it runs again.
+"""Makes dead letters of records for which an expression fails: after a failed micro-batch, before its next run.
 
 ```
  micro-batch 17 fails ─► its records, read as a batch ─► steps in their order: which records does each raise for?
@@ -40,13 +40,13 @@ from ottla.pipelines.spec.model import PipelineSpec, Sink, Source
 
 _OF_STATE: Final = "it fails for no record of the micro-batch alone, but for rows that are kept from earlier ones"
 SEARCHES_MAX: Final = 100
-"""Of one micro-batch, whose letters are counted by its number and that of the search."""
+"""The maximum number of searches in one micro-batch."""
 
 logger = logging.getLogger(__name__)
 
 
 class SetAside:
-    """The query of a sink, started again without the records that it raises for."""
+    """The query of a sink, restarted without the records for which it fails."""
 
     def __init__(self, running: Running, spec: PipelineSpec, sink: Sink) -> None:
         self._running = running
@@ -64,7 +64,7 @@ class SetAside:
         return start(self._running, self._spec, self._sink, self._places)
 
     def mend(self, failure: Failure) -> Failure | None:
-        """None when the query may be started again at once; else what it failed with, and the record or the step."""
+        """Find such records. Returns None if the query can restart at once, else the failure, with record or step."""
         directory = Path(directory_of(self._spec, self._sink))
         if "://" in directory_of(self._spec, self._sink):
             said = "its record is not looked for, as the checkpoint is not in a directory"

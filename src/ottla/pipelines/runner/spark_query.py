@@ -1,4 +1,4 @@
-"""A query of Spark that can be told to end between two micro-batches.
+"""A streaming query of Spark that can be ended between two micro-batches.
 
 Spark's own `stop` interrupts the micro-batch that is under way. Nothing is lost by that; but its transaction stays
 open, and readers of committed records wait until it has timed out or the query is started again. So the query is
@@ -31,7 +31,7 @@ class SparkQuery:
 
     @property
     def isActive(self) -> bool:  # noqa: N802
-        """Whether its thread runs."""
+        """Whether the thread of the query runs."""
         return bool(self._execution.queryExecutionThread().isAlive())
 
     @property
@@ -44,7 +44,7 @@ class SparkQuery:
         return self._query.exception()
 
     def finish(self) -> None:
-        """Take the lock, if it is free; later stop the thread that waits for it, or for the time of its next batch."""
+        """End the query after its micro-batch. Call it repeatedly until the query has ended."""
         try:
             self._finish()
         except Exception as error:  # what Spark keeps to itself may be another thing in its next release
@@ -81,7 +81,7 @@ class SparkQuery:
         self._query.stop()
 
     def progress(self) -> list[dict[str, Any]]:
-        """What it says of its micro-batches since the last call, oldest first, as far as Spark keeps it."""
+        """The progress of micro-batches since the last call, oldest first, as far as Spark keeps it."""
         found: list[str] = []
         kept = self._query._jsq.recentProgress()
         # From the end: most of the time the last one is known already, and to ask for each takes a call of the JVM.

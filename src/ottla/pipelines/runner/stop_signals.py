@@ -7,11 +7,11 @@ from types import FrameType, TracebackType
 from typing import Final, Self
 
 TOLD_MAX: Final = 2
-"""So many signals ask for an end, the second one for an end at once. One more leaves whatever is going on."""
+"""The number of signals that are passed on: the first stops in order, the second at once. The next one interrupts."""
 
 
 class StopSignals:
-    """For a `with` statement around all that is run; does nothing outside of the main thread.
+    """Handles SIGINT and SIGTERM, as a context manager. Does nothing outside of the main thread.
 
     Until `tell` a signal raises KeyboardInterrupt: nothing runs yet that had to be ended in order.
     """

@@ -1,4 +1,4 @@
-"""The queries of pipelines: started, watched, started again when they fail, and stopped together.
+"""Starts the queries of pipelines, watches them, restarts failed ones, and stops them together.
 
 ```
            start                     failed, worth trying            wait is over
@@ -24,13 +24,13 @@ from ottla.runtime.clock import Clock
 from ottla.runtime.rng import Rng
 
 POLL_SECONDS: Final = 0.25
-"""How often the queries are looked at."""
+"""How often queries are checked."""
 SEEN_MAX: Final = 1_000
-"""Micro-batches that are remembered as told; Spark keeps fewer to be asked for."""
+"""The number of reported micro-batches that are remembered; Spark itself keeps fewer."""
 
 
 class Query(Protocol):
-    """What is asked of a query that runs: `pyspark.sql.streaming.query.StreamingQuery` is one."""
+    """A running query, such as `pyspark.sql.streaming.query.StreamingQuery`."""
 
     @property
     def isActive(self) -> bool:  # noqa: N802
@@ -56,7 +56,7 @@ class Query(Protocol):
 
 
 class State(Enum):
-    """What a query is doing."""
+    """The state of a query."""
 
     WAITING = auto()
     RUNNING = auto()
@@ -65,7 +65,7 @@ class State(Enum):
 
 
 class Watcher(Protocol):
-    """Who is told what becomes of queries, in the thread of the supervisor."""
+    """Receives the events of queries, in the thread of the supervisor."""
 
     def starting(self, name: str) -> None:
         """A query is planned and started, now or once more."""
@@ -114,26 +114,26 @@ class Watcher(Protocol):
 
 @dataclass(slots=True)
 class Supervised:
-    """A query and how it fares. `progress` gives what it said of its last micro-batches, oldest first."""
+    """A query and its state. `progress` returns the progress of its last micro-batches, oldest first."""
 
     name: str
     start: Callable[[], Query]
     progress: Callable[[Any], Sequence[dict[str, Any]]]
     backoff: Backoff
     mend: Callable[[Failure], Failure | None] | None = None
-    """What is done about a failure that a row caused: None when the query can go on."""
+    """Handles a failure that a row caused; returns None if the query can continue."""
     state: State = State.WAITING
     query: Query | None = None
     due_ms: int = 0
     seen: set[tuple[str, int, str]] = field(default_factory=set)
-    """The micro-batches that were told: the run of the query and the number."""
+    """The reported micro-batches: run of the query, and number."""
     away_since_ms: int | None = None
-    """When the brokers were first found to be away; None while they answer."""
+    """Since when the brokers are unreachable; None while they answer."""
     failure: Failure | None = None
 
 
 class Supervisor:
-    """Runs queries until all are through, or failed for good, or `stop` is called from any thread or signal handler."""
+    """Runs queries until all have caught up or failed, or `stop` is called, from any thread or signal handler."""
 
     def __init__(self, watcher: Watcher, clock: Clock, rng: Rng) -> None:
         self._watcher = watcher
@@ -163,7 +163,7 @@ class Supervisor:
         self._stops += 1
 
     def give_up(self, name: str, failure: Failure) -> None:
-        """End a query for good with the next step, and no other. May be called from any thread."""
+        """End one query permanently, at the next step. Thread-safe."""
         self._given_up.append((name, failure))
 
     def run(self) -> list[tuple[str, Failure]]:

@@ -1,4 +1,4 @@
-"""A micro-batch into a table: first its dead letters, then its rows, each once by the number of the micro-batch."""
+"""Writes a micro-batch to a table: first its dead letters, then its rows, each once."""
 
 import logging
 from collections.abc import Callable
@@ -27,11 +27,11 @@ logger = logging.getLogger(__name__)
 
 
 def unfenced() -> None:
-    """What is asked where nobody else can have the checkpoint."""
+    """Does nothing: a fence for checkpoints that no other driver can take."""
 
 
 class Table(Protocol):
-    """A table that takes a micro-batch once."""
+    """A table that stores each micro-batch once."""
 
     def write(self, rows: DataFrame, batch_id: int) -> "Written":
         """Add the rows, unless the micro-batch is in the table."""
@@ -47,7 +47,7 @@ class Table(Protocol):
 
 
 class TableWrite:
-    """What `foreachBatch` calls. A micro-batch that was written, in part or whole, is written again without harm.
+    """The function for `foreachBatch`. Can be repeated: a micro-batch that was written, even in part, is stored once.
 
     `letter_bytes_max` is the largest batch that the topic of dead letters takes; None where there is none.
     """
@@ -121,7 +121,7 @@ class TableWrite:
 
 
 def schema_of(spec: PipelineSpec, sink: TableSink) -> StructType | None:
-    """That of a table which may require values, when it is there: one of Delta. Raises TableError."""
+    """The schema of an existing Delta table, whose columns may be required; None otherwise. Raises TableError."""
     if sink.format != "delta":
         return None
     from ottla.pipelines.tables.delta_sink import schema_at

@@ -1,4 +1,4 @@
-"""The checkpoints of a driver in the brokers: taken before anything begins, kept while it runs, left at the end."""
+"""Takes the leases of a driver's checkpoints at the start, renews them, and releases them at the end."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,13 +25,13 @@ CLIENT: Final[dict[str, int | str]] = {
 _AGAIN_SECONDS: Final = 1.0
 
 Waits = Callable[[str, str], None]
-"""Told the name of a pipeline and what it waits for, in a line."""
+"""Called with the name of a pipeline and what it waits for, in one line."""
 Lost = Callable[[str, FencedError], None]
-"""Told a query, `PIPELINE.SINK`, whose checkpoint another driver has taken over."""
+"""Called with a query, `PIPELINE.SINK`, whose checkpoint another driver has taken over."""
 
 
 class Taken:
-    """The checkpoints that a driver has taken, by query."""
+    """The leases of a driver, by query."""
 
     def __init__(self) -> None:
         self._leases: dict[str, tuple[CheckpointLeases, str]] = {}
@@ -39,8 +39,8 @@ class Taken:
         self._told: Lost | None = None
 
     def fence(self, query: str) -> Callable[[], None]:
-        """What raises FencedError when another driver has the checkpoint of a query, and ClientError while that cannot
-        be found out.
+        """A function that raises FencedError if another driver has the checkpoint of the query, and ClientError while
+        that is not known.
         """
         leases, name = self._leases[query]
         return lambda: leases.confirm(name)
@@ -52,7 +52,7 @@ class Taken:
             lost(query, error)
 
     def keep(self, leases: CheckpointLeases, queries: Mapping[str, str]) -> None:
-        """Keep those of one cluster, by their names there."""
+        """Renew the leases of one cluster. `queries` has the query of each name."""
         self._leases.update({query: (leases, name) for name, query in queries.items()})
 
         def lost(name: str, error: FencedError) -> None:
@@ -70,7 +70,7 @@ def take_in_brokers(
     waits: Waits,
     master: str | None = None,
 ) -> Taken:
-    """Take the checkpoints of all sinks until the stack is closed. Those that are directories are locked already.
+    """Take the leases of all sinks until the stack is closed. Checkpoints in directories must be locked already.
 
     Brokers that are away are waited for. Raises CheckpointError where a checkpoint is in use, and where workers of
     `master` cannot reach the brokers; then none is taken.
@@ -91,7 +91,7 @@ def take_in_brokers(
 
 @contextmanager
 def held(directories: Iterable[Path], client: BlockingClient, waits: Callable[[str], None]) -> Iterator[None]:
-    """Have checkpoints to oneself in the brokers, for a change that is quickly done; their files are locked, or were
+    """Hold the leases of checkpoints for a short change, as a context manager; their files are locked, or were
     found not to be. Raises CheckpointError where a driver uses one, and ClientError.
     """
     wanted = {name_of(str(directory)): str(directory) for directory in directories if directory.is_dir()}

@@ -1,4 +1,4 @@
-"""Records into a topic: as a sink of Spark, or a micro-batch at a time."""
+"""Writes records to a topic: as a sink of Spark, or one micro-batch at a time."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -13,10 +13,10 @@ QUERY_ID: Final = "sql.streaming.queryId"
 
 BATCH_SIZE: Final = "kafka.batch.size"
 BATCH_BYTES: Final = 1_000_000
-"""Of the data sink, unless it is told otherwise."""
+"""The default batch size of the data sink."""
 
 TIMEOUT_MS: Final = 10_000
-"""Of a question when a query starts; brokers that are away are the supervisor's, who starts it again."""
+"""The timeout of requests when a query starts; if brokers are unreachable, the supervisor restarts it."""
 
 
 def topic_options(sink: TopicSink, bootstrap: str, bytes_max: int) -> dict[str, str]:
@@ -28,14 +28,16 @@ def topic_options(sink: TopicSink, bootstrap: str, bytes_max: int) -> dict[str, 
 
 
 def batch_size(given: Mapping[str, str], bytes_max: int) -> dict[str, str]:
-    """The option for batches that a topic takes, where those of the size that is asked for may be too large."""
+    """The option for the batch size, reduced to what the topics accept."""
     asked = given.get(BATCH_SIZE, str(BATCH_BYTES))
     return {BATCH_SIZE: str(bytes_max)} if asked.isdecimal() and int(asked) > bytes_max else {}
 
 
 def dealt_out(sink: TopicSink, records: DataFrame, bootstrap: str, topics: Collection[str]) -> DataFrame:
-    """The records by the tasks that write them. In a transaction a partition is one task's: there is one task, or the
-    records go by shuffle to that of their partition. `topics` are those that they may be of.
+    """Distribute records to the tasks that write them.
+
+    In a transaction, one task writes a partition: there is one task, or records are shuffled by partition. `topics` are
+    the possible topics of the records.
     """
     if sink.mode != "exactly-once":
         return records
@@ -57,7 +59,7 @@ def query_of(batch: DataFrame) -> str:
 
 
 def write_batch(records: DataFrame, options: Mapping[str, str], query: str, number: int) -> None:
-    """Write a micro-batch; one that was written by this query is skipped, where the mode is exactly-once."""
+    """Write a micro-batch; in exactly-once mode, one that this query has written is skipped."""
     writer = records.write.format("ottla").options(**options)
     if options["mode"] == "exactly-once":
         writer = writer.option("queryId", query).option("batchId", str(number))
@@ -65,7 +67,7 @@ def write_batch(records: DataFrame, options: Mapping[str, str], query: str, numb
 
 
 class TopicWrite:
-    """What `foreachBatch` calls for a topic."""
+    """The function for `foreachBatch` with a topic."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = options

@@ -1,4 +1,4 @@
-"""The file of a pipeline: what it says as values, and everything that is wrong with it at once."""
+"""Reads pipeline files: their content as values, and all mistakes at once."""
 
 from ottla.pipelines.spec.loading import load
 from ottla.pipelines.spec.mistake import Mistake, Position, SpecErrors

@@ -1,4 +1,4 @@
-"""What the parts of a pipeline must be by themselves and to each other, beyond their shape."""
+"""Checks the parts of a pipeline, alone and together."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -38,7 +38,7 @@ _OWN_COLUMNS = ("_record", "_reason", "_error", "_verdict", "_parsed", "_corrupt
 
 
 def check(draft: Draft, whole: PipelineSpec | None, directory: Path) -> None:
-    """Tell everything that is wrong among the parts. `whole` is what the file says beside them, when it can be read."""
+    """Report all mistakes in the parts. `whole` has the keys above them, if they can be read."""
     for source in draft.sources.values():
         _check_source(draft, source)
     _check_streams(draft)

@@ -1,4 +1,4 @@
-"""A tree of values becomes the structs of the model, and everything that does not fit is told with its place.
+"""Converts a tree of values to the structs of the model, and reports each mistake with its place.
 
 The types of a struct's fields say what is allowed. What is wrong does not end the reading: a value that cannot be taken
 is `UNUSABLE`, a struct with one is too, and its neighbours are read on.
@@ -16,7 +16,7 @@ from ottla.pipelines.spec.mistake import Mistake, Position
 from ottla.pipelines.spec.quantity import parse_duration, parse_size
 
 UNUSABLE: Final = object()
-"""What could not be read; the mistake has been told."""
+"""A value that could not be read; its mistake is reported."""
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
@@ -28,7 +28,7 @@ _WORDS = {str: "a string", int: "a whole number", bool: "true or false", float: 
 
 
 class Converter:
-    """Turns nodes into values of the model and gathers what is wrong with them."""
+    """Converts nodes to values of the model, and collects mistakes."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -150,7 +150,7 @@ class Converter:
 
 
 def meant(word: Any, known: Sequence[str]) -> str:
-    """A hint: the word that was probably meant, else all that there are when they are few."""
+    """A hint: the closest known word, or all known words if they are few."""
     close = get_close_matches(word, known, n=1) if isinstance(word, str) else []
     if close:
         return f"did you mean {close[0]}?"

@@ -1,4 +1,4 @@
-"""A small check of schemas in Spark's DDL, without Spark: balanced, named, and of types that there are.
+"""Checks schemas in Spark's DDL without Spark: brackets, names and types.
 
 flight string, delay_min int comment 'minutes', at: timestamp, legs array<struct<from: string, to: string>>
 """
@@ -19,7 +19,7 @@ _NESTING_MAX = 32
 
 
 class DdlError(ValueError):
-    """A schema that is none: message and hint."""
+    """An invalid schema: message and hint."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

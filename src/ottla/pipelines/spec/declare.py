@@ -1,4 +1,4 @@
-"""A pipeline in Python instead of a file: the same parts under the same names, steps may be functions.
+"""Declares a pipeline in Python: the same parts with the same names as in a file; steps may be functions.
 
     from ottla.pipelines import pipeline
 
@@ -30,7 +30,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def pipeline(name: str, **whole: Any) -> "Pipeline":
-    """A pipeline without parts yet; `whole` is what a file says above its parts, `dead_letters` and `audit` too."""
+    """A new pipeline without parts; `whole` are the keys above the parts of a file, `dead_letters` and `audit` too."""
     return Pipeline(name, whole, sys._getframe(1).f_code.co_filename, _line())
 
 

@@ -1,4 +1,4 @@
-"""A TOML or YAML text as a tree of values that know where they stand.
+"""A TOML or YAML document as a tree of values with positions.
 
 Both formats give the same tree for the same content: what YAML would guess (`on` for true, a time for a timestamp) is
 text here, as it is in TOML, where it is not one of JSON's values.
@@ -12,11 +12,11 @@ from msgspec import Struct, field
 from ottla.pipelines.spec.mistake import Position
 
 NESTING_MAX = 32
-"""How deep values may nest: a pipeline needs six, a parser's stack ends at some hundreds."""
+"""The maximum depth of values: a pipeline needs six."""
 
 
 class DocumentError(Exception):
-    """A text is not what its format says: message, where, what to do."""
+    """Invalid TOML or YAML: message, position, hint."""
 
     def __init__(self, message: str, at: Position, hint: str = "") -> None:
         super().__init__(message)
@@ -26,15 +26,15 @@ class DocumentError(Exception):
 
 
 class Node(Struct, frozen=True):
-    """A value: a dict or a list of nodes, or a plain one (text, number, true or false, None)."""
+    """A value with its position: a dict or list of nodes, or a text, number, boolean or None."""
 
     value: Any
     at: Position
     keys: Mapping[str, Position] = field(default_factory=dict)
-    """Where the keys stand, when the value is a dict."""
+    """The positions of the keys, if the value is a dict."""
 
     def plain(self) -> Any:
-        """The value without places."""
+        """The value without positions."""
         if isinstance(self.value, dict):
             return {key: node.plain() for key, node in self.value.items()}
         if isinstance(self.value, list):
@@ -42,7 +42,7 @@ class Node(Struct, frozen=True):
         return self.value
 
     def kind(self) -> str:
-        """What this is, in words."""
+        """The kind of value, for messages."""
         match self.value:
             case dict():
                 return "a table"

@@ -1,4 +1,4 @@
-"""A pipeline while its file is read: what could be read so far, and the places that mistakes point to."""
+"""A pipeline while its file is read: the valid parts, and positions for mistakes."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,13 +12,13 @@ from ottla.pipelines.spec.model import Sink, Source, Step, TestCase
 
 
 class Draft(Struct, kw_only=True):
-    """The parts of a pipeline. A part that could not be read is missing among them, its name is known all the same."""
+    """The parts of a pipeline. Invalid parts are missing, but their names are known."""
 
     convert: Converter
     root: Node
     name: str = ""
     nodes: dict[str, Node] = field(default_factory=dict)
-    """The tables of the sources, steps and sinks, by name."""
+    """The nodes of sources, steps and sinks, by name."""
     source_names: tuple[str, ...] = ()
     step_names: tuple[str, ...] = ()
     sink_names: tuple[str, ...] = ()
@@ -27,14 +27,14 @@ class Draft(Struct, kw_only=True):
     sinks: list[Sink] = field(default_factory=list)
     tests: list[tuple[TestCase, Node]] = field(default_factory=list)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    """What steps do that were declared in Python."""
+    """The functions of steps that are declared in Python, by name of the step."""
 
     def names(self) -> tuple[str, ...]:
-        """What can be read: sources and steps."""
+        """The names that can be inputs: sources and steps."""
         return (*self.source_names, *self.step_names)
 
     def place(self, name: str, *path: str | int) -> Position:
-        """Where a value of a source, step or sink stands; where the part itself does, when the value does not."""
+        """The position of a value of a source, step or sink; that of the part, if the value is missing."""
         return place(self.nodes[name], *path)
 
     def error(self, at: Position, message: str, hint: str = "") -> None:
@@ -48,7 +48,7 @@ class Draft(Struct, kw_only=True):
 
 
 def place(node: Node, *path: str | int) -> Position:
-    """Where the value at `path` below a node stands; of what is missing, the last that is there."""
+    """The position of the value at `path` below a node, or of the last value on the path that exists."""
     for key in path:
         below = node.value
         inside = key in below if isinstance(below, dict) else isinstance(below, list) and key in range(len(below))

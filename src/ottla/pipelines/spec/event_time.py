@@ -1,4 +1,4 @@
-"""Event time as Spark is given it: years later, as Spark's watermark begins in 1970 and drops what is before.
+"""Shifts event times by thousands of years for Spark, whose watermark begins in 1970 and drops earlier rows.
 
 ```
  time of a row        to Spark              windows and watermarks, back again
@@ -16,7 +16,7 @@ after any delay."""
 IN_PYTHON: Final = 4_000
 """The shift beside a `state` step with a time: Spark gives it the shifted column, and times of Python end in 9999."""
 AHEAD_YEARS_MAX: Final = 500
-"""How far times may be ahead of the clock, where the shift is `IN_PYTHON`."""
+"""The maximum that times may be ahead of the clock with the shift `IN_PYTHON`, in years."""
 _DELAY_YEARS: Final = 1_000
 """A watermark may be so far behind the first time there is, and is still known as a shifted one."""
 _NONE: Final = "1970-01-01T00:00:00.000Z"
@@ -24,7 +24,7 @@ _NONE: Final = "1970-01-01T00:00:00.000Z"
 
 
 def shift_ms(years: int) -> int:
-    """The length of a shift, which is a multiple of 400 years.
+    """The duration of a shift by a multiple of 400 years, in milliseconds.
 
     >>> shift_ms(400) == 146_097 * 24 * 3600 * 1000
     True
@@ -33,7 +33,7 @@ def shift_ms(years: int) -> int:
 
 
 def watermark_of(said: str | None, years: int) -> str | None:
-    """The watermark of a query's progress as a time of rows; None where there is none yet. `years` is the shift.
+    """The watermark of a query's progress, shifted back; None if there is none yet. `years` is the shift.
 
     >>> watermark_of("+14013-06-01T10:00:00.000Z", ANY_YEAR), watermark_of("6013-06-01T10:00:00.000Z", IN_PYTHON)
     ('2013-06-01T10:00:00.000Z', '2013-06-01T10:00:00.000Z')

@@ -1,4 +1,4 @@
-"""Functions that a pipeline file names as `module:function`, found without running any of their code."""
+"""Finds functions that a pipeline file names as `module:function`, without running their code."""
 
 import ast
 import importlib.util
@@ -9,7 +9,7 @@ _TARGET = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
 
 
 class FunctionError(ValueError):
-    """A function that is not there: message and hint."""
+    """A function that does not exist: message and hint."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -18,7 +18,7 @@ class FunctionError(ValueError):
 
 
 def find_function(target: str, directory: Path) -> tuple[str, str]:
-    """Module and name of `module:name`. Raises FunctionError when it is not written so, or is not there.
+    """Module and name of `module:name`. Raises FunctionError for another form, or if it does not exist.
 
     A module beside the file is read, but not run: what it defines by other means than `def`, `class`, `import` and
     assignment at its top is not seen. Of an installed module only the package is looked for.

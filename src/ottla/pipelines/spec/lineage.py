@@ -1,4 +1,4 @@
-"""What reads what: which names are tables, what stands above a sink, and which sink writes a step's dead letters."""
+"""Dependencies of a pipeline: tables, inputs of a sink, and the sink that writes the dead letters of a step."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from ottla.pipelines.spec.sql_names import has_windows, joins
 
 
 def tables(spec: PipelineSpec) -> frozenset[str]:
-    """The names that are tables: sources that say so, and steps that read nothing else."""
+    """The names of tables: sources with `table = true`, and steps that read only tables."""
     found = {name for name, source in spec.sources.items() if source.table}
     for step in spec.steps:
         if all(name in found for name in step.inputs):
@@ -22,7 +22,7 @@ def upstream(spec: PipelineSpec, name: str) -> tuple[str, ...]:
 
 
 def above(inputs: Mapping[str, tuple[str, ...]], name: str) -> tuple[str, ...]:
-    """As `upstream`, of what each name reads."""
+    """As `upstream`, for a mapping from each name to its inputs."""
     found: set[str] = set()
     ways = list(inputs.get(name, ()))
     while ways:
@@ -39,7 +39,7 @@ def through(spec: PipelineSpec, name: str) -> frozenset[str]:
 
 
 def times_of(spec: PipelineSpec, source: str) -> frozenset[str]:
-    """The columns, in lower case, that steps which read through a source go by as times."""
+    """The columns of a source, in lower case, that steps use as `time`."""
     found: set[str | None] = set()
     for step in spec.steps:
         if source in through(spec, step.inputs[0]):
@@ -50,12 +50,12 @@ def times_of(spec: PipelineSpec, source: str) -> frozenset[str]:
 
 
 def furthest_ahead_ms(spec: PipelineSpec) -> int:
-    """How far ahead of the clock a time may be in a step: behind a join it may be that of either source."""
+    """The largest `ahead` of all sources, in milliseconds: downstream of a join a time may be from either source."""
     return max((each.ahead_ms for each in spec.sources.values() if not each.table), default=DAY_MS)
 
 
 def shift_years(spec: PipelineSpec) -> int:
-    """How many years later event times are for Spark, which has one watermark for all steps of a query.
+    """The shift of event times for Spark in years, the same for all steps of a query.
 
     0 where an SQL step needs the watermark of a step before: it has only the column as it is.
     """

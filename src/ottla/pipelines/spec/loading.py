@@ -1,4 +1,4 @@
-"""Whatever names a pipeline on a command line: a file, or a pipeline that is declared in Python."""
+"""Loads the pipeline that a command line names: a file, or an object in Python."""
 
 import importlib
 import importlib.util

@@ -1,4 +1,4 @@
-"""What is wrong with a pipeline file, where, and what to write instead."""
+"""Mistakes in pipeline files: message, position, hint."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -7,14 +7,14 @@ from msgspec import Struct
 
 
 class Position(Struct, frozen=True, order=True):
-    """A place in a text: line and column, counted in characters from 1."""
+    """A position in a text: line and column, in characters from 1."""
 
     line: int = 1
     column: int = 1
 
 
 class Mistake(Struct, frozen=True, order=True):
-    """One thing that is wrong. They sort by where they stand; printed they are what editors turn into links.
+    """A mistake or warning. Mistakes sort by position; their text is in the form that editors turn into links.
 
     >>> str(Mistake(file="a.toml", line=3, column=1, message="unknown key stepz", hint="did you mean steps?"))
     'a.toml:3:1: unknown key stepz (did you mean steps?)'
@@ -34,7 +34,7 @@ class Mistake(Struct, frozen=True, order=True):
 
 
 class SpecErrors(ValueError):  # noqa: N818  # it is one error about several mistakes
-    """A pipeline cannot be taken: all that is wrong with it, in the order of the file, warnings among them."""
+    """A pipeline is invalid: all its mistakes and warnings, in the order of the file."""
 
     def __init__(self, mistakes: Iterable[Mistake]) -> None:
         self.mistakes = sorted(mistakes)

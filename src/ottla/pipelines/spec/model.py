@@ -1,4 +1,4 @@
-"""What a pipeline file says, as values: sources, steps, sinks, and what becomes of bad rows.
+"""The content of a pipeline file as values: sources, steps, sinks, dead letters, audit, tests.
 
     source ──> step ──> step ──> sink
     table  ──────┘        └────> dead letters
@@ -34,56 +34,56 @@ DAY_MS = 86_400_000
 
 
 class Json(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How JSON is read."""
+    """How JSON values are decoded."""
 
     mode: Literal["strict", "lenient"] = "strict"
-    """`strict` refuses what is not written as the schema says; `lenient` is what Spark's `from_json` makes of it."""
+    """`strict` refuses values that do not match the schema exactly; `lenient` decodes as Spark's `from_json` does."""
 
 
 class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Topics that are read, as a stream, or as a table of the last value of each key."""
+    """A source of topics: a stream, or a table of the last value of each key."""
 
     name: str
     topics: tuple[str, ...] = ()
-    """The topics; else `pattern`, a regular expression that is matched against whole names."""
+    """The names of topics. Instead, `pattern` may be a regular expression for whole names."""
     pattern: str | None = None
     start: str = "earliest"
     """Where a new checkpoint begins: `earliest`, `latest`, `group`, or a time (RFC 3339, UTC without an offset)."""
     group: str | None = None
     """The consumer group that progress is committed to."""
     format: Format = "raw"
-    """What values are. `raw` and `text` give the columns of the record, the others those of `schema`."""
+    """The format of values. `raw` and `text` have the columns of the record, others those of `schema`."""
     schema: str | None = None
-    """The columns, as Spark's DDL (`flight string, delay_min int`); for Avro and Protocol Buffers what they need."""
+    """The columns: for JSON as Spark's DDL, for Avro and Protocol Buffers a schema or a file with it."""
     json: Json | None = None
-    """How values are read, with the format `json`; strictly, unless it says otherwise."""
+    """For the format `json`: how values are decoded, by default strictly."""
     key: str | None = None
     """The column that the record's key becomes, as text."""
     timestamps: TimeUnit | None = None
-    """What a number in a `timestamp` of JSON counts since 1970; None refuses numbers."""
+    """For the format `json`: the unit of a number in a `timestamp`, counted from 1970; None refuses numbers."""
     ahead_ms: Milliseconds = field(name="ahead", default=DAY_MS)
-    """How far the times that steps go by may be ahead of the clock; what is further is a dead letter."""
+    """How far event times may be ahead of the clock; rows with later times are dead letters."""
     tombstones: Tombstones | None = None
-    """What becomes of a record without a value; None for a row where values are not decoded, else a dead letter."""
+    """What to do with a record without a value; None means a row for `raw` and `text`, else a dead letter."""
     metadata: dict[str, Metadata] = field(default_factory=dict)
-    """Columns that are added, and what of the record each is."""
+    """Added columns, and the part of the record for each."""
     table: bool = False
-    """Whether this is a table: the last value by key, tombstones taken out, kept up to date."""
+    """Whether this is a table: the last value of each key, without keys whose last record is a tombstone."""
     max_records: int | None = None
-    """The most records a micro-batch takes."""
+    """The maximum number of records of a micro-batch."""
     max_bytes: Bytes | None = None
-    """The most bytes a micro-batch takes."""
+    """The maximum size of a micro-batch in bytes."""
     options: dict[str, str] = field(default_factory=dict)
     """Anything else that the data source takes, under its own names."""
 
     @property
     def is_strict_json(self) -> bool:
-        """Whether values are JSON that is read as it is written."""
+        """Whether values are JSON that is decoded strictly."""
         return self.format == "json" and (self.json is None or self.json.mode == "strict")
 
 
 class Sql(Struct, frozen=True, kw_only=True):
-    """A query of Spark SQL over sources and earlier steps, which are views by their names."""
+    """A query of Spark SQL over sources and earlier steps, which are views with the same names."""
 
     sql: str
 
@@ -95,7 +95,7 @@ class Expectation(Struct, frozen=True, kw_only=True):
     check: str
     """An SQL expression of type boolean."""
     on_fail: OnFail = "warn"
-    """Count the row and keep it, drop it, set it aside as a dead letter, or fail the query."""
+    """`warn` counts the row and keeps it, `drop` removes it, `dlq` makes it a dead letter, `fail` stops the query."""
 
 
 class Expect(Struct, frozen=True, kw_only=True):
@@ -105,14 +105,14 @@ class Expect(Struct, frozen=True, kw_only=True):
 
 
 class Deduplicate(Struct, frozen=True, kw_only=True):
-    """The first row of each key within a time; what comes later again is dropped."""
+    """Keeps the first row of each key within a duration, and drops later ones."""
 
     by: tuple[str, ...]
     within_ms: Milliseconds = field(name="within")
     time: str
-    """The column of event time, a timestamp."""
+    """The event-time column, a timestamp."""
     nulls: Literal["distinct", "equal"] = "distinct"
-    """Whether rows with a null among `by` are each one of their own, or equal to each other."""
+    """Whether nulls in `by` are equal to each other; by default a row with a null is not equal to any other."""
     late_rows: LateRows = "drop"
     """What becomes of a row that comes behind the watermark."""
 
@@ -124,9 +124,9 @@ class Window(Struct, frozen=True, kw_only=True):
     every_ms: Milliseconds = field(name="every")
     """The length of a window."""
     slide_ms: Milliseconds | None = field(name="slide", default=None)
-    """How far windows begin from each other, when they overlap."""
+    """The time between the starts of overlapping windows; None for windows that do not overlap."""
     late_ms: Milliseconds = field(name="late", default=0)
-    """How late a row may come behind the newest: the delay of the watermark."""
+    """How much earlier than the newest row a row may be: the delay of the watermark."""
     by: tuple[str, ...] = ()
     aggregate: dict[str, str]
     """Column to SQL aggregate."""
@@ -135,21 +135,21 @@ class Window(Struct, frozen=True, kw_only=True):
 
 
 class Join(Struct, frozen=True, kw_only=True):
-    """Each row with those of another stream or table. In `on` the two sides go by their names, as in SQL."""
+    """Joins rows with those of another stream or table. `on` refers to the two sides by their names."""
 
     other: str = field(name="with")
     on: str
     how: JoinType = "inner"
     within_ms: Milliseconds | None = field(name="within", default=None)
-    """Two streams: how far the times of two rows may lie apart. None when the other side is a table."""
+    """Two streams: the maximum distance between the times of two rows. None for a join with a table."""
     time: str | None = None
-    """Two streams: the column of event time of this side."""
+    """Two streams: the event-time column of this side."""
     with_time: str | None = None
-    """Two streams: the column of event time of the other side."""
+    """Two streams: the event-time column of the other side."""
     late_ms: Milliseconds = field(name="late", default=0)
     """Two streams: the delay of the watermarks of both sides."""
     late_rows: LateRows = "drop"
-    """Two streams: what becomes of a row that comes behind the watermark."""
+    """Two streams: what to do with late rows."""
 
 
 class Python(Struct, frozen=True, kw_only=True):
@@ -168,7 +168,7 @@ class State(Struct, frozen=True, kw_only=True):
     """`module:Class`, a StatefulProcessor."""
     by: tuple[str, ...]
     schema: str
-    """The columns that it gives, as Spark's DDL."""
+    """The columns of its output, as Spark's DDL."""
     mode: OutputMode = "append"
     time: str | None = None
     """The column of event time, when the processor has timers of event time."""
@@ -181,11 +181,11 @@ Action: TypeAlias = Sql | Expect | Deduplicate | Window | Join | Python | State
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """One step: a name that others read, what it reads, and what it does."""
+    """A step: its name, its inputs, and its action."""
 
     name: str
     inputs: tuple[str, ...]
-    """Sources and earlier steps, in the order in which they are named; of a join first this side, then the other."""
+    """Sources and earlier steps, in the given order; for a join this side, then the other."""
     action: Action
 
     @property
@@ -195,12 +195,12 @@ class Step(Struct, frozen=True, kw_only=True):
 
     @property
     def letters_late_rows(self) -> bool:
-        """Whether rows that come too late become dead letters."""
+        """Whether late rows become dead letters."""
         return getattr(self.action, "late_rows", "drop") == "dead-letter"
 
     @property
     def sets_aside(self) -> bool:
-        """Whether some of its rows may become dead letters."""
+        """Whether the step can make dead letters."""
         if isinstance(self.action, Expect):
             return any(each.on_fail == "dlq" for each in self.action.expect)
         return self.letters_late_rows
@@ -212,7 +212,7 @@ class Compaction(Struct, frozen=True, kw_only=True):
     every_ms: Milliseconds = field(name="every", default=3_600_000)
     target_bytes: Bytes = field(name="target", default=128 * 1024 * 1024)
     keep_ms: Milliseconds = field(name="keep", default=7 * DAY_MS)
-    """How long files that were replaced stay, for readers that still use them."""
+    """How long replaced files stay, for readers that still use them."""
 
 
 class TopicSink(Struct, frozen=True, kw_only=True):
@@ -232,9 +232,9 @@ class TopicSink(Struct, frozen=True, kw_only=True):
     mode: Literal["exactly-once", "at-least-once"] = "exactly-once"
     output: OutputMode = "append"
     tasks: int = 1
-    """How many tasks write the transaction of a micro-batch, each the partitions that are its own."""
+    """How many tasks write a micro-batch; each writes its own partitions."""
     transactional_id: str
-    """In the file it may be left out: `pipeline.sink`."""
+    """The transactional id; `PIPELINE.SINK` by default."""
     options: dict[str, str] = field(default_factory=dict)
     """Anything else that the data sink takes, under its own names."""
 
@@ -246,7 +246,7 @@ class TableSink(Struct, frozen=True, kw_only=True):
     input: str
     format: Literal["parquet", "delta"]
     path: str
-    """A directory, relative to the file, or a URL that Spark knows."""
+    """A directory, relative to the file, or a URL that Spark supports."""
     partition_by: tuple[str, ...] = ()
     compact: Compaction | None = None
 
@@ -260,28 +260,28 @@ Sink: TypeAlias = TopicSink | TableSink
 
 
 class DeadLetters(Struct, frozen=True, kw_only=True):
-    """Where rows go that do not decode or that an expectation sets aside."""
+    """The topic for refused rows."""
 
     topic: str
 
 
 class Audit(Struct, frozen=True, kw_only=True):
-    """Counts and checksums of what came into and went out of every step, by windows of time."""
+    """The topic for counts and checksums of the rows of each step, by window."""
 
     topic: str
     window_ms: Milliseconds = field(name="window", default=60_000)
 
 
 class TestCase(Struct, frozen=True, kw_only=True):
-    """Rows that go in and rows that must come out."""
+    """A test: given rows, and expected rows."""
 
     name: str
     given: dict[str, tuple[Row, ...]]
-    """Source to its rows; a source that is not named has none."""
+    """The rows of each source; a source that is not named has none."""
     expect: dict[str, tuple[Row, ...]] = field(default_factory=dict)
-    """Step or sink to its rows, in any order; only the columns that are named are compared."""
+    """The rows of steps or sinks, in any order; only the named columns are compared."""
     dead_letters: tuple[Row, ...] | None = None
-    """The dead letters, by the columns that are named; None when the test does not care."""
+    """The expected dead letters, by named columns; None if they are not compared."""
 
 
 TestCase.__test__ = False  # type: ignore[attr-defined]  # pytest takes a class of this name for tests
@@ -292,11 +292,11 @@ class PipelineSpec(Struct, frozen=True, kw_only=True):
 
     name: str
     bootstrap: str | None = None
-    """`host:port,...`; None where the command line or OTTLA_BOOTSTRAP says it."""
+    """`host:port,...`; None if the command line or OTTLA_BOOTSTRAP sets it."""
     checkpoints: str = "checkpoints"
     """A directory, relative to `directory`, or a URL that Spark knows."""
     trigger_ms: Milliseconds | None = field(name="trigger", default=None)
-    """How often a micro-batch begins; None for as soon as the one before is done."""
+    """The interval between micro-batches; None starts one as soon as the previous one is complete."""
     sources: dict[str, Source]
     steps: tuple[Step, ...] = ()
     sinks: tuple[Sink, ...]
@@ -304,28 +304,28 @@ class PipelineSpec(Struct, frozen=True, kw_only=True):
     audit: Audit | None = None
     tests: tuple[TestCase, ...] = ()
     directory: Path = Path()
-    """Where the file lies: modules are looked for and relative paths begin here."""
+    """The directory of the file, for modules and relative paths."""
     places: dict[str, str] = {}
-    """Of each step and sink `FILE:LINE`, where it says what it does: for what Spark finds wrong with it."""
+    """The position of each step and sink as `FILE:LINE`, for messages."""
 
     def at(self, name: str) -> str:
-        """What a message about a step or a sink begins with: its place, where that is known."""
+        """The prefix of messages about a step or sink: its position, if known."""
         return f"{self.places[name]}: " if name in self.places else ""
 
     def path(self, written: str) -> str:
-        """A path of the file as others can open it, in whatever directory they work: relative ones begin where the
-        file lies; a URL stays.
+        """A path of the file that can be opened from any directory: a relative one is resolved against the directory of
+        the file; a URL does not change.
         """
         return written if "://" in written else str(self.directory.absolute() / written)
 
     def schema_of(self, source: Source) -> str | None:
-        """The schema of a source; a file of Avro or Protocol Buffers is a path of the file's, too."""
+        """The schema of a source, with the paths of Avro and Protocol Buffers files resolved."""
         if source.schema is None or source.format not in ("avro", "protobuf"):
             return source.schema
         return source.schema if source.schema.lstrip().startswith(("{", "[", '"')) else self.path(source.schema)
 
     def inputs(self) -> Mapping[str, tuple[str, ...]]:
-        """What each name reads: of sources nothing, of steps and sinks their inputs, in the order of the file."""
+        """The inputs of each name, in the order of the file; sources have none."""
         return {
             **dict.fromkeys(self.sources, ()),
             **{step.name: step.inputs for step in self.steps},

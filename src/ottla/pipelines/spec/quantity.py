@@ -1,4 +1,4 @@
-"""Lengths of time, sizes and moments as a pipeline file writes them."""
+"""Parses durations, sizes and times of pipeline files."""
 
 import re
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ _MOST = 2**62
 
 
 def parse_duration(text: str) -> int:
-    """Milliseconds; several parts add up. Raises ValueError with what to write.
+    """A duration in milliseconds; several parts add up. Raises ValueError, which says what to write.
 
     >>> parse_duration("1 hour 30 minutes"), parse_duration("500ms")
     (5400000, 500)
@@ -29,7 +29,7 @@ def parse_duration(text: str) -> int:
 
 
 def parse_size(text: str) -> int:
-    """Bytes; a unit is a power of 1024, as in Kafka's settings. Raises ValueError with what to write.
+    """A size in bytes; units are powers of 1,024. Raises ValueError, which says what to write.
 
     >>> parse_size("128 MB")
     134217728
@@ -55,7 +55,7 @@ def _sum(text: str, units: dict[str, int], what: str, hint: str) -> int:
 
 
 def parse_moment(text: str) -> datetime:
-    """A time as RFC 3339 writes it, in UTC when it has no offset. Raises ValueError with what to write."""
+    """A time in RFC 3339, in UTC without an offset. Raises ValueError, which says what to write."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""From a file to a pipeline: the tree of its values, the parts, then what they must be to each other."""
+"""Reads a pipeline file: the document, the parts, then checks across parts."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -33,9 +33,9 @@ from ottla.pipelines.spec.toml_document import read_toml
 from ottla.pipelines.spec.yaml_document import read_yaml
 
 FILE_BYTES_MAX = 1024 * 1024
-"""A file with a thousand steps is a tenth of this; reading takes time for each byte."""
+"""The maximum size of a file: ten times that of one with 1,000 steps."""
 PARTS_MAX = 1000
-"""Sources, steps, sinks and tests together: Spark plans hundreds of steps in minutes."""
+"""The maximum number of sources, steps, sinks and tests together."""
 
 _FORMATS = {".toml": read_toml, ".yaml": read_yaml, ".yml": read_yaml}
 
@@ -59,7 +59,7 @@ _LISTS = ("steps", "sinks", "tests")
 
 
 def read(path: Path | str) -> PipelineSpec:
-    """The pipeline of a TOML or YAML file. Raises SpecErrors with every mistake, OSError when it cannot be read."""
+    """The pipeline of a TOML or YAML file. Raises SpecErrors with all mistakes, OSError if it cannot be read."""
     spec, mistakes = check(path)
     if spec is None:
         raise SpecErrors(mistakes)
@@ -67,7 +67,7 @@ def read(path: Path | str) -> PipelineSpec:
 
 
 def check(path: Path | str) -> tuple[PipelineSpec | None, list[Mistake]]:
-    """The pipeline of a file, unless it has errors, and all that is to be said about it, warnings too, sorted.
+    """The pipeline of a file, None if it has errors, and all mistakes and warnings, sorted.
 
     Raises OSError when the file cannot be read.
     """
@@ -78,7 +78,7 @@ def check(path: Path | str) -> tuple[PipelineSpec | None, list[Mistake]]:
 
 
 def check_text(content: bytes, *, file: str, directory: Path) -> tuple[PipelineSpec | None, list[Mistake]]:
-    """As `check`, for the content of a file; the ending of its name says the format."""
+    """As `check`, for the content of a file; the extension of its name sets the format."""
     convert = Converter(file)
     try:
         root = _document(content, Path(file).suffix.lower())
@@ -109,7 +109,7 @@ def _document(content: bytes, suffix: str) -> Node:
 def assemble(
     root: Node, convert: Converter, directory: Path, *, functions: Mapping[str, Callable[..., Any]] | None = None
 ) -> PipelineSpec | None:
-    """The pipeline that a document describes, or None when the converter was told an error.
+    """The pipeline of a document; None if the converter has errors.
 
     `functions` are those of steps, by the step's name, which need not be looked for.
     """

@@ -1,4 +1,4 @@
-"""Which options the data source and its sink take, asked of them; nothing is said when Spark is not installed."""
+"""Checks options of the data source and the data sink; without Spark nothing is reported."""
 
 import re
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ _PLAIN_COLUMNS = re.compile(f"{_PLAIN_COLUMN}(?:,{_PLAIN_COLUMN})*", re.IGNORECA
 
 
 def isolation_of(source: Source) -> IsolationLevel:
-    """Which records of transactions a source reads: those that are committed, unless its options say otherwise.
+    """The isolation level of a source: `read_committed`, unless its options set another one.
 
     What another pipeline, or `ottla dlq redrive`, aborts and writes again would be read twice.
     """
@@ -41,17 +41,17 @@ def isolation_of(source: Source) -> IsolationLevel:
 
 
 def wrong_read_option(name: str, value: str) -> str:
-    """What is wrong with an option of a source, or nothing."""
+    """The mistake in an option of a source; None if it is valid."""
     return _said(name) or _refused(name, value, reading=True)
 
 
 def wrong_write_option(name: str, value: str) -> str:
-    """What is wrong with an option of a sink, or nothing."""
+    """The mistake in an option of a sink; None if it is valid."""
     return _said(name) or _refused(name, value, reading=False)
 
 
 def wrong_json_schema(schema: str) -> str:
-    """Why values cannot be read strictly into these columns, or nothing.
+    """Why values cannot be decoded strictly into these columns; None if they can.
 
     Columns of plain types always can: Spark, which takes a second to import, is asked about others only.
     """

@@ -1,4 +1,4 @@
-"""Which relations a query reads, found without an SQL parser: the names that follow FROM and JOIN.
+"""Finds the relations that a query reads, without an SQL parser: the names after FROM and JOIN.
 
 Good enough to draw a graph and to find typing errors; what it does not understand it takes for nothing, and Spark says
 the rest when the pipeline is compiled.

@@ -1,4 +1,4 @@
-"""TOML with places: `tomllib` reads the values, and a walk over the same text finds where they stand.
+"""TOML with positions: `tomllib` parses the values, and a second pass over the text finds their positions.
 
 The walk is only done over a text that tomllib took, so it need not judge, only step from key to value:
 

@@ -1,4 +1,4 @@
-"""YAML with places, read as JSON would be: no aliases, no tags, and only JSON's words and numbers are not text.
+"""YAML with positions, limited to JSON's data model: no aliases, no tags; scalars that are not JSON are text.
 
 An alias is refused, since a few lines of them can stand for more than any memory holds; `on`, `no` and `12:30` stay the
 texts that they look like (YAML 1.2).

@@ -1,4 +1,4 @@
-"""Tables that a streaming query writes exactly once from `foreachBatch`: Parquet with a manifest of its own, and Delta.
+"""Tables for exactly-once writes from `foreachBatch`: Parquet with a manifest, and Delta.
 
 ```python
 sink = ParquetSink("lake/delays", ["carrier"], query_id=query_id)

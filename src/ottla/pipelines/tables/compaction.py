@@ -1,4 +1,4 @@
-"""Which small files of a table become one. A decision about sizes; nothing is read or written here."""
+"""Plans which small files of a table are merged, by their sizes."""
 
 from collections.abc import Iterable
 from pathlib import PurePosixPath
@@ -7,7 +7,7 @@ from typing import Final
 from ottla.pipelines.tables.manifest import DataFile
 
 FILES_MAX: Final = 10_000
-"""Files that one compaction takes up: what more there are is for the next, so that none takes for ever."""
+"""The maximum number of files of one compaction; the next one merges the rest."""
 
 _LARGE_ENOUGH: Final = 0.75
 """Of the target: a file of this size stays, as rewriting it would gain little."""

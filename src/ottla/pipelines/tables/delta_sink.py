@@ -1,4 +1,4 @@
-"""Micro-batches into a Delta table, each exactly once, by `deltalake`: no jar."""
+"""Writes micro-batches to a Delta table, each exactly once, with `deltalake`, without a JAR."""
 
 import errno
 import json
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 STAGING: Final = "_ottla_staging"
-"""Readers and vacuum leave out what begins with an underscore."""
+"""The directory for unpublished files: readers and vacuum ignore names that begin with an underscore."""
 
 RETAIN_HOURS: Final = 168
-"""A week, Delta's own: for how long readers may look at old versions."""
+"""How long old versions can be read: one week, Delta's default."""
 
 
 class DeltaSink:
@@ -195,7 +195,7 @@ class DeltaSink:
 
 
 def schema_at(path: str) -> "StructType | None":
-    """The schema of the table that is there; None where there is none yet. Raises TableError."""
+    """The schema of an existing table; None if there is none. Raises TableError."""
     table = _find(path, Path(local_directory(path)), OsDisk())
     return None if table is None else _schema(table)
 
@@ -228,7 +228,7 @@ def _find(path: str, root: Path, disk: Disk) -> "DeltaTable | None":
 
 
 def partition_values(directory: Path) -> dict[str, str | None]:
-    """The values that the names of directories stand for, as Spark writes them.
+    """The partition values in the names of directories, as Spark writes them.
 
     >>> partition_values(Path("day=2024-01-01/carrier=A%2FB/gate=__HIVE_DEFAULT_PARTITION__"))
     {'day': '2024-01-01', 'carrier': 'A/B', 'gate': None}

@@ -1,4 +1,4 @@
-"""The manifest of a Parquet table: which data files are in it, version by version.
+"""The manifest of a Parquet table: the data files of each version.
 
 ```
   TABLE/
@@ -25,7 +25,7 @@ from ottla.pipelines.sealed import NotWholeError, seal, unseal
 from ottla.pipelines.tables.table_sink import TableError
 
 FORMAT = 1
-"""Of the directory. A table of a newer format is refused."""
+"""The format of the directory. A table of a newer format is refused."""
 
 
 class DataFile(Struct, frozen=True):
@@ -37,7 +37,7 @@ class DataFile(Struct, frozen=True):
 
 
 class TableDefinition(Struct, frozen=True):
-    """What does not change. `schema` is that of Spark, as `StructType.jsonValue` gives it."""
+    """The fixed properties of a table. `schema` is the result of Spark's `StructType.jsonValue`."""
 
     schema: dict[str, Any]
     partition_by: tuple[str, ...]
@@ -56,7 +56,7 @@ class Commit(Struct, frozen=True, omit_defaults=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """A whole version: its files, the newest batch of each query, and when files that have left it did."""
+    """A version: its files, the newest batch of each query, and removed files with their time of removal."""
 
     version: int = 0
     files: dict[str, DataFile] = {}
@@ -87,12 +87,12 @@ T = TypeVar("T", TableDefinition, Commit, Snapshot)
 
 
 def encode(value: TableDefinition | Commit | Snapshot) -> bytes:
-    """As it lies in its file."""
+    """The content of the file of a value."""
     return seal(value)
 
 
 def decode(data: bytes, kind: type[T], path: str) -> T:
-    """What lies in a file. Raises TableError for one that is cut, altered, of a newer format or not of a manifest."""
+    """The value in a file. Raises TableError for a file that is truncated, altered, newer or not of a manifest."""
     try:
         return unseal(data, kind, newest_format=FORMAT if kind is TableDefinition else None)
     except NotWholeError as error:
@@ -105,6 +105,6 @@ def version_name(version: int) -> str:
 
 
 def version_of(name: str) -> int | None:
-    """The version that a file's name stands for; None for another file."""
+    """The version in the name of a file; None for other files."""
     stem, dot, suffix = name.partition(".")
     return int(stem) if dot and suffix == "json" and len(stem) == 20 and stem.isdecimal() else None

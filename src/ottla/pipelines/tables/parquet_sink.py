@@ -1,4 +1,4 @@
-"""Micro-batches into a Parquet table, each exactly once."""
+"""Writes micro-batches to a Parquet table, each exactly once."""
 
 import errno
 from collections.abc import Sequence
@@ -80,7 +80,7 @@ class ParquetSink:
             raise
 
     def compact(self, target_bytes: int) -> Compacted:
-        """Replace small files by larger ones, in one version; remove what left the table long ago."""
+        """Merge small files into larger ones, in one version, and remove old files that are no longer needed."""
         from pyspark.sql import SparkSession
 
         # Its own view of the table: a batch may be written meanwhile.

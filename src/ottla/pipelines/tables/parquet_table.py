@@ -1,4 +1,4 @@
-"""A directory of Parquet files with a manifest; `manifest` has the picture."""
+"""A directory of Parquet files with a manifest, as described in `manifest`."""
 
 import errno
 import logging
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MANIFEST: Final = "_ottla"
-"""Spark and pyarrow leave out what begins with an underscore when they read a directory."""
+"""The directory of the manifest: Spark and pyarrow ignore names that begin with an underscore."""
 
 COMMITS_PER_SNAPSHOT: Final = 50
 COMMITS_KEPT: Final = 100
-"""Commits before the newest snapshot that stay: a writer that was asleep must not take a name that was free before."""
+"""The number of commits kept before the newest snapshot, so that a paused writer cannot reuse their names."""
 
 RETAIN_MS: Final = 60 * 60 * 1000
-"""How long a data file stays that is in the table no more: readers that listed the files before go on with them."""
+"""How long a removed data file stays, for readers that listed the files before."""
 
 UNCOMMITTED_MS: Final = 24 * 60 * 60 * 1000
-"""After this time nobody commits what was written and never committed: it is removed."""
+"""The age at which uncommitted files are removed."""
 
 _NO_LINKS: Final = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
 class ParquetTable:
-    """Committed files, and nothing else, in a directory. Any number of writers and readers, in any processes.
+    """A table in a directory. Any number of processes may read and write it.
 
     A reader takes `files()`: these stay as they are for an hour after they are in the table no more. Whoever reads the
     directory itself, as `spark.read.parquet` does, never sees a file that is not committed; while a version is being
@@ -121,11 +121,11 @@ class ParquetTable:
         return table
 
     def files(self) -> list[str]:
-        """The data files of the version that was seen last (`refresh`), as absolute paths, sorted."""
+        """The data files of the version of the last `refresh`, as absolute paths, sorted."""
         return [str(self._manifest / "files" / path) for path in sorted(self.snapshot.files)]
 
     def read(self, spark: "SparkSession") -> "DataFrame":
-        """Exactly the committed rows of the newest version, in the columns and types that were written."""
+        """The committed rows of the newest version, with their original columns and types."""
         self.refresh()
         return self.read_files(spark, self.snapshot.files)
 
@@ -222,7 +222,7 @@ class ParquetTable:
         return Written(rows, len(added), size, version)
 
     def repair(self) -> None:
-        """Make the directory show what is committed: after a crash, links are missing or too many."""
+        """Make the links in the directory match the committed files, after a crash."""
         while True:
             self.refresh()
             version = self.snapshot.version
@@ -241,7 +241,7 @@ class ParquetTable:
                 return
 
     def remove_old(self, *, retain_ms: int = RETAIN_MS) -> int:
-        """Remove files that left the table longer ago than this, and what nobody committed for a day; how many."""
+        """Remove files that left the table `retain_ms` ago, and files uncommitted for a day. Returns their number."""
         self.refresh()
         now_ms = self._clock.now_ms()
         files, removed = self._manifest / "files", 0

@@ -1,4 +1,4 @@
-"""Rows of Spark on their way into a table: do they fit, and writing them as Parquet files, in parallel."""
+"""Checks rows against the schema of a table, and writes them as Parquet files in parallel."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 EMPTY = "__OTTLA_EMPTY__"
-"""A directory's name for an empty string, for which Spark writes that of null."""
+"""The directory name of an empty string; Spark would use the name of null."""
 NULL = "__HIVE_DEFAULT_PARTITION__"
-"""Spark's name of a directory for null."""
+"""Spark's directory name for null."""
 _FULL = ("No space left on device", "Disk quota exceeded")
 
 
 def check_partitioning(path: str, schema: "StructType", partition_by: Sequence[str]) -> None:
-    """Raises TableError where a column of the partitioning is not among the columns, or no other column is left."""
+    """Raises TableError if a partition column does not exist, or if all columns are partition columns."""
     for name in partition_by:
         if name not in schema.names:
             raise TableError(
@@ -30,7 +30,7 @@ def check_partitioning(path: str, schema: "StructType", partition_by: Sequence[s
 
 
 def check_fit(path: str, rows: "StructType", table: "StructType") -> None:
-    """Raises TableError, naming each column and its types, where rows do not have the columns of the table."""
+    """Raises TableError, which names each column and its types, if rows do not fit the columns of the table."""
     given = {field.name: field.dataType for field in rows.fields}
     wanted = {field.name: field.dataType for field in table.fields}
     reasons = []
@@ -49,7 +49,7 @@ def check_fit(path: str, rows: "StructType", table: "StructType") -> None:
 
 
 def plain(kind: "DataType") -> object:
-    """A type as JSON without what says nothing about the values in a file: nullable or not, and metadata."""
+    """A type as JSON, without nullability and metadata."""
 
     def stripped(value: object) -> object:
         if isinstance(value, dict):
@@ -63,7 +63,7 @@ def plain(kind: "DataType") -> object:
 def write_files(
     frame: "DataFrame", staged: Path, columns: Sequence[str], partition_by: Sequence[str], path: str
 ) -> None:
-    """Have Spark's tasks write the rows below a directory that is not there yet, on a file system that all share.
+    """Write the rows with Spark's tasks to a new directory, on a file system that all machines share.
 
     Raises TableError for a full disk and for types that Parquet cannot hold; what was staged is for the caller to
     remove, whatever is raised.
@@ -102,7 +102,7 @@ def _laid_out(frame: "DataFrame", name: str) -> "Column":
 
 
 def full(path: str) -> TableError:
-    """What is said when there is no room."""
+    """The error for a full disk."""
     return TableError(
         f"{path}: no space left on its disk; nothing of the batch was published: make room and start again"
     )

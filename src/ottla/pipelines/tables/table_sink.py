@@ -1,4 +1,4 @@
-"""What a pipeline asks of a table that it writes micro-batches to."""
+"""The interface of tables for micro-batches."""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,7 +13,7 @@ class TableError(Exception):
 
 
 class Written(Struct, frozen=True):
-    """What became of one micro-batch. `skipped`: it was committed before, and nothing was written now."""
+    """The result of a write. `skipped` means that the micro-batch was already committed, and nothing was written."""
 
     rows: int
     files: int
@@ -23,7 +23,7 @@ class Written(Struct, frozen=True):
 
 
 class Compacted(Struct, frozen=True):
-    """How many files were replaced by how many, in data files of the current version; and how many old ones removed."""
+    """The number of merged files, of new files, and of removed old files."""
 
     replaced: int = 0
     made: int = 0
@@ -31,7 +31,7 @@ class Compacted(Struct, frozen=True):
 
 
 class TableSink(Protocol):
-    """A table, and the one streaming query that writes to it through this sink.
+    """A table, with the streaming query that writes to it.
 
     The query is known by its id, the one that Spark keeps in the checkpoint: a new checkpoint begins at batch 0 again
     and is another query. Calls block. One thread at a time.
@@ -50,7 +50,7 @@ class TableSink(Protocol):
         ...
 
     def compact(self, target_bytes: int) -> Compacted:
-        """Replace small files by files of up to about `target_bytes`: the same rows, for readers at any time.
+        """Merge small files into files of up to about `target_bytes`. Readers see the same rows at any time.
 
         Needs an active Spark session where the table is rewritten by Spark. Also removes files that no reader needs any
         more. May be called beside `write` of another process; between the batches of the same query.
@@ -59,7 +59,7 @@ class TableSink(Protocol):
 
 
 def local_directory(path: str) -> str:
-    """A table's directory as an absolute path. Raises TableError for an address of another file system."""
+    """The absolute path of a table. Raises TableError for a URL of another file system."""
     from pathlib import Path
 
     scheme, separator, rest = path.partition("://")
