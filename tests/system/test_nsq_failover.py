@@ -14,6 +14,7 @@ from tests.cluster import Cluster, wait_until
 from tests.system.nsq_client import NsqClient
 from tests.system.test_lookupd import LookupdProcess
 from tests.system.test_nsq import LISTENERS, address, request
+from tests.system.test_nsq_cluster_lookup import ask
 
 PYNSQ_READER = Path(__file__).with_name("pynsq_reader.py")
 TOPIC, CHANNEL = "clicks", "archive"
@@ -34,6 +35,7 @@ def test_a_client_reads_on_when_the_leader_is_killed(tmp_path: Path) -> None:
     settings = {
         **LISTENERS,
         **REPLICATED,
+        "nsq.lookupd.http.listener": "127.0.0.1:0",
         "nsq.lookupd.tcp.addresses": f"{lookupd.tcp[0]}:{lookupd.tcp[1]}",
         "nsq.broadcast.address": "127.0.0.1",
     }
@@ -101,6 +103,10 @@ def test_a_client_reads_on_when_the_leader_is_killed(tmp_path: Path) -> None:
                 reader.terminate()
         for broker in cluster.brokers.values():
             if broker.is_running:
+                told = ask(broker, f"/lookup?topic={TOPIC}")[1]["producers"]
+                assert [(each["broadcast_address"], each["tcp_port"]) for each in told] == [
+                    address(cluster.leader(TOPIC))
+                ], "brokers say the same without a lookup service"
                 name = f"gone-{broker.port}"
                 assert request(broker, "POST", f"/topic/create?topic={name}")[0] == 200
                 assert request(broker, "POST", f"/topic/delete?topic={name}")[0] == 200

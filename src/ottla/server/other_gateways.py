@@ -17,16 +17,24 @@ if TYPE_CHECKING:
 NSQ = "NSQ"
 NSQ_HTTP = "NSQ-HTTP"
 NSQ_HTTPS = "NSQ-HTTPS"
+NSQ_LOOKUPD = "NSQ-LOOKUPD"
 REDIS = "REDIS"
-LISTENER_SETTINGS = ("nsq.listener", "nsq.http.listener", "nsq.https.listener", "redis.listener")
+LISTENER_SETTINGS = (
+    "nsq.listener",
+    "nsq.http.listener",
+    "nsq.https.listener",
+    "nsq.lookupd.http.listener",
+    "redis.listener",
+)
+NSQ_NEEDS_LISTENER = LISTENER_SETTINGS[1:4]
 
 
 def other_gateways(settings: BrokerSettings) -> list[GatewayAt]:
     """What else a broker serves than Kafka's clients. Raises InvalidSettingError."""
     gateways = []
-    nsq, nsq_http, nsq_https, redis = (settings.text(name) for name in LISTENER_SETTINGS)
-    if (nsq_http or nsq_https) and not nsq:
-        name = "nsq.http.listener" if nsq_http else "nsq.https.listener"
+    nsq, nsq_http, nsq_https, nsq_lookupd, redis = (settings.text(name) for name in LISTENER_SETTINGS)
+    name = next((each for each in NSQ_NEEDS_LISTENER if settings.text(each)), None)
+    if name is not None and not nsq:
         raise InvalidSettingError(f"{name} needs nsq.listener: give the address of NSQ clients too")
     if nsq_https and not settings.text("nsq.tls.cert"):
         raise InvalidSettingError("nsq.https.listener needs a certificate: set nsq.tls.cert")
@@ -43,6 +51,8 @@ def other_gateways(settings: BrokerSettings) -> list[GatewayAt]:
         gateways.append(GatewayAt(Endpoint(*parse_host_port(nsq_http), NSQ_HTTP), face.http_protocol))
     if nsq_https:
         gateways.append(GatewayAt(Endpoint(*parse_host_port(nsq_https), NSQ_HTTPS), face.https_protocol))
+    if nsq_lookupd:
+        gateways.append(GatewayAt(Endpoint(*parse_host_port(nsq_lookupd), NSQ_LOOKUPD), face.lookupd_protocol))
     if redis:
         gateways.append(GatewayAt(Endpoint(*parse_host_port(redis), REDIS), redis_protocol))
     return gateways
@@ -80,6 +90,11 @@ class _NsqFace:
         from ottla.gateways.nsq.http_api import nsq_http_protocol
 
         return nsq_http_protocol(self._gateway_over(broker), has_tls=True)
+
+    def lookupd_protocol(self, broker: "Broker") -> "WireProtocol":
+        from ottla.gateways.nsq.lookup.cluster_api import cluster_lookup_protocol
+
+        return cluster_lookup_protocol(self._gateway_over(broker))
 
     def started(self, addresses: Mapping[str, Address]) -> None:
         assert self._gateway is not None

@@ -1,11 +1,13 @@
 """What a broker tells the others of itself when it starts."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from ottla.metadata.registration import BrokerRegistration
 from ottla.metadata.store.location import ZOOKEEPER
 from ottla.network.address import Address
 from ottla.runtime.rng import Rng
+from ottla.server.other_gateways import NSQ, NSQ_HTTP
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.storage.log_manager import LogManager
 from ottla.storage.partition_metadata import format_topic_id
@@ -14,9 +16,15 @@ _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 (addresses nobody can come to)
 
 
 def registration_of(
-    settings: BrokerSettings, addresses: Mapping[str, Address], logs: LogManager, rng: Rng, host_name: str | None
+    settings: BrokerSettings,
+    addresses: Mapping[str, Address],
+    logs: LogManager,
+    rng: Rng,
+    host_name: str | None,
+    others: Mapping[str, Address] = MappingProxyType({}),
 ) -> BrokerRegistration:
-    """The registration of a broker that listens at `addresses`, by the names of its listeners.
+    """The registration of a broker that listens at `addresses`, by the names of its listeners, and for clients of other
+    gateways at `others`.
 
     Others find it at what it advertises, else where it listens; a listener on every address of the machine is found
     under `host_name`, and with None, when all brokers are of one host, at its loopback address. Clients that come by a
@@ -34,7 +42,7 @@ def registration_of(
         host=host if is_told else None,
         port=port,
         rack=settings.text("broker.rack"),
-        endpoints=endpoints,
+        endpoints=endpoints | _nsq_endpoints(settings, others),
         incarnation=str(rng.uuid()),
         directories=tuple(map(format_topic_id, logs.directory_ids)),
         previous_epoch=logs.use.broker_epoch,
@@ -43,6 +51,17 @@ def registration_of(
         min_isr=settings.integer("min.insync.replicas"),
         between=settings.listeners.between_brokers,
     )
+
+
+def _nsq_endpoints(settings: BrokerSettings, others: Mapping[str, Address]) -> dict[str, tuple[str, int]]:
+    """Where NSQ clients are sent to."""
+    found = {each.lower(): others[each].port for each in (NSQ, NSQ_HTTP) if each in others}
+    if not found:
+        return {}
+    import socket
+
+    host = settings.text("nsq.broadcast.address") or socket.gethostname()
+    return {name: (host, port) for name, port in found.items()}
 
 
 def name_of_host(location: str) -> str | None:

@@ -214,7 +214,9 @@ class Server:
         logs.require_owner(cluster_id, settings.node_id)
         await self.cluster.identify(cluster_id)
         await self._security.learn(lifecycle.cluster_secret)
-        registration = registration_of(settings, self.addresses, logs, self._environment.rng, self._host_name)
+        registration = registration_of(
+            settings, self.addresses, logs, self._environment.rng, self._host_name, self.other_addresses
+        )
         lifecycle.on_registered.append(lambda session: logs.used_by(session.broker_epoch))
         image = await lifecycle.start(settings.node_id, registration)
         # A number that is refused is not kept.

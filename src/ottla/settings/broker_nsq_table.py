@@ -57,6 +57,15 @@ NSQ_SETTINGS: Final = (
         "Not a Kafka setting.",
     ),
     _setting(
+        "nsq.lookupd.http.listener",
+        _STRING,
+        "",
+        ListenAddress(),
+        _HIGH,
+        "The address at which the broker itself answers as nsqlookupd, of all topics of the cluster, as HOST:PORT; "
+        ":PORT for all interfaces. Empty for none. Needs nsq.listener. Not a Kafka setting.",
+    ),
+    _setting(
         "nsq.lookupd.tcp.addresses",
         SettingType.LIST,
         "",

@@ -151,17 +151,22 @@ class NsqGateway:
                 peer = LookupdPeer(address, self._identity, self._registrations, broker.clock, broker.timer)
                 self._lookupds[address] = peer, self.broker.tasks.spawn(peer.run(), "nsq-lookupd")
 
+    @property
+    def known_to(self) -> Principal:
+        """By whose rights topics are told of where clients look them up: where they may be others than ANONYMOUS, all
+        are.
+        """
+        return ANONYMOUS if self.auth_servers is None else broker_principal(self.broker.config.node_id)
+
     def _identity(self) -> dict[str, Any]:
         return identity(self.limits.broadcast_address, self.tcp_port, self.http_port)
 
     async def _registrations(self) -> Registrations:
         """What this broker serves by now: what lookup services are told."""
         own_id = self.broker.config.node_id
-        # What nobody could read is not told, unless clients may be others than ANONYMOUS.
-        known_to = ANONYMOUS if self.auth_servers is None else broker_principal(own_id)
         served: set[tuple[str, str]] = set()
         standby: set[str] = set()
-        for name, topic in self.administration.topics(known_to):
+        for name, topic in self.administration.topics(self.known_to):
             if any(partition.leader == own_id for partition in topic.partitions):
                 served.add((name, ""))
                 with contextlib.suppress(ApiError):  # the groups are being loaded: their channels come later

@@ -111,7 +111,8 @@ def _conflict(
         )
     taken = {tuple(each): name for name, each in other.endpoints.items()}
     for name, endpoint in said.endpoints.items():
-        if tuple(endpoint) in taken:
+        # Where other clients than Kafka's go, in small letters, is for whoever sends them there.
+        if tuple(endpoint) in taken and name.isupper():
             host, port = endpoint
             return (
                 f"broker {broker_id} says that its listener {name} is reached at {host}:{port}, and so does broker "

@@ -66,7 +66,7 @@ class LookupHttpApi:
         producers = self._registry.lookup(topic, self._lookup.now_ms())
         if not producers and not self._registry.is_known(topic):
             raise HttpError(404, "TOPIC_NOT_FOUND")
-        document = {"channels": self._registry.channels(topic), "producers": [_shown(each) for each in producers]}
+        document = {"channels": self._registry.channels(topic), "producers": [shown(each) for each in producers]}
         return json_response(document, headers=HEADERS)
 
     def _nodes(self, request: HttpRequest) -> HttpResponse:
@@ -75,7 +75,7 @@ class LookupHttpApi:
         for each in self._registry.nodes(now_ms):
             topics = sorted(topic for topic, channel in each.registered if channel == NO_CHANNEL)
             tombstones = [self._registry.is_tombstoned(each, topic, now_ms) for topic in topics]
-            nodes.append(_shown(each.info) | {"tombstones": tombstones, "topics": topics})
+            nodes.append(shown(each.info) | {"tombstones": tombstones, "topics": topics})
         return json_response({"producers": nodes}, headers=HEADERS)
 
     def _debug(self, request: HttpRequest) -> HttpResponse:
@@ -113,11 +113,11 @@ class LookupHttpApi:
         return DONE
 
     def _create_channel(self, request: HttpRequest) -> HttpResponse:
-        self._registry.create(*_channel(request))
+        self._registry.create(*named_channel(request))
         return DONE
 
     def _delete_channel(self, request: HttpRequest) -> HttpResponse:
-        if not self._registry.delete(*_channel(request)):
+        if not self._registry.delete(*named_channel(request)):
             raise HttpError(404, "CHANNEL_NOT_FOUND")
         return DONE
 
@@ -126,7 +126,8 @@ class LookupHttpApi:
         return DONE
 
 
-def _channel(request: HttpRequest) -> tuple[str, str]:
+def named_channel(request: HttpRequest) -> tuple[str, str]:
+    """The topic and the channel that a request names. Raises HttpError."""
     topic = given(request, "topic")
     if not is_valid_name(topic):
         raise HttpError(400, "INVALID_ARG_TOPIC")
@@ -136,7 +137,8 @@ def _channel(request: HttpRequest) -> tuple[str, str]:
     return topic, channel
 
 
-def _shown(info: ProducerInfo) -> dict[str, Any]:
+def shown(info: ProducerInfo) -> dict[str, Any]:
+    """What clients are told of a server."""
     return {
         "remote_address": info.remote_address,
         "hostname": info.hostname,
