@@ -1,15 +1,19 @@
 //! The delivery ledger as Python sees it: `ottla.native.DeliveryLedger`.
 
 mod changes;
+mod hints;
 mod lease;
 mod ledger;
+mod order;
 mod page;
 mod pages;
 mod run;
 mod summary;
 
 use changes::{Refusal, Settlement};
+use hints::DeliveryHints;
 use ledger::Ledger;
+use order::Allowance;
 use page::State;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -94,6 +98,16 @@ impl DeliveryLedger {
     }
 
     #[getter]
+    fn blocked_count(&self) -> u64 {
+        self.ledger.blocked()
+    }
+
+    #[getter]
+    fn known_to_offset(&self) -> i64 {
+        self.ledger.known_to()
+    }
+
+    #[getter]
     fn lease_count(&self) -> usize {
         self.ledger.lease_count()
     }
@@ -124,6 +138,47 @@ impl DeliveryLedger {
             self.ledger
                 .acquire(owner_of(owner)?, first, last, records_max, deadline_ms);
         Ok((lease, tuples(&runs)))
+    }
+
+    fn order_by_key(&mut self, is_ordered: bool) {
+        self.ledger.order_by_key(is_ordered);
+    }
+
+    fn learn(&mut self, hints: &DeliveryHints) {
+        self.ledger.learn(hints);
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (owner, hints, first, last, *, records_max, new_max, blocked_max, deadline_ms))]
+    fn acquire_in_order(
+        &mut self,
+        owner: u32,
+        hints: &DeliveryHints,
+        first: i64,
+        last: i64,
+        records_max: u32,
+        new_max: u64,
+        blocked_max: u64,
+        deadline_ms: i64,
+    ) -> PyResult<(u64, Vec<RunTuple>)> {
+        let allowance = Allowance {
+            records: records_max,
+            new: new_max,
+            blocked: blocked_max,
+        };
+        let (lease, runs) = self.ledger.acquire_in_order(
+            owner_of(owner)?,
+            hints,
+            first,
+            last,
+            allowance,
+            deadline_ms,
+        );
+        Ok((lease, tuples(&runs)))
+    }
+
+    fn unblock(&mut self, first: i64, last: i64) {
+        self.ledger.unblock_all(first, last);
     }
 
     fn settle(
@@ -250,5 +305,6 @@ impl DeliveryLedger {
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<DeliveryHints>()?;
     module.add_class::<DeliveryLedger>()
 }

@@ -106,6 +106,7 @@ impl Ledger {
                     self.waiting += 1;
                 }
                 self.pages.put(offset, entry);
+                self.follow(offset);
             }
         }
         let id = wait.map_or(0, |slot| self.leases.id(slot));
@@ -134,6 +135,7 @@ impl Ledger {
                     self.leave_holder(offset);
                     let entry = settled(run.entry, Settlement::Release, limit);
                     self.pages.put(offset, entry);
+                    self.follow(offset);
                     push_run(&mut released, offset, entry);
                 } else {
                     self.pages.put(offset, run.entry);

@@ -11,7 +11,8 @@
 
 use super::changes::{Change, Refusal, Settled, Settlement, settled};
 use super::lease::{Lease, Leases};
-use super::page::{DONE, Entry, NEW, NO_LEASE, State};
+use super::order::Order;
+use super::page::{BLOCKED, DONE, Entry, NEW, NO_LEASE, State};
 use super::pages::{OFFSET_MAX, Pages};
 use super::run::{Run, push_run, push_step};
 use std::collections::HashMap;
@@ -24,6 +25,7 @@ pub struct Ledger {
     pub(super) next_change: u64,
     pub(super) acquired: u64,
     pub(super) waiting: u64,
+    pub(super) order: Option<Order>,
 }
 
 impl Ledger {
@@ -36,6 +38,7 @@ impl Ledger {
             next_change: 1,
             acquired: 0,
             waiting: 0,
+            order: None,
         }
     }
 
@@ -91,7 +94,7 @@ impl Ledger {
 
     /// About the bytes of all of it.
     pub fn bytes(&self) -> usize {
-        self.pages.bytes() + self.leases.bytes()
+        self.pages.bytes() + self.leases.bytes() + self.order_bytes()
     }
 
     /// Delivers up to `max` records of `first..=last` to an owner, which is not 0.
@@ -106,7 +109,8 @@ impl Ledger {
         max: u32,
         deadline_ms: i64,
     ) -> (u64, Vec<Run>) {
-        if first > self.pages.end() {
+        let end = self.pages.end();
+        if first > end {
             self.pages.skip_to(first);
         }
         let slot = self.leases.add(Lease::new(owner, deadline_ms, first));
@@ -130,6 +134,7 @@ impl Ledger {
             taken += 1;
             offset += 1;
         }
+        self.grown(end);
         self.acquired += u64::from(taken);
         let id = self.leases.id(slot);
         self.leases.hold(slot, taken, first, offset);
@@ -271,6 +276,7 @@ impl Ledger {
             self.forget_below(to);
             self.pages.advance();
         }
+        self.follow_start();
     }
 
     /// Takes over a run of a stored state. Runs come in the order of their offsets; what lies between is available.
@@ -338,6 +344,7 @@ impl Ledger {
         while offset < to {
             let (entry, next) = self.pages.alike(offset, to);
             if entry.slot != NO_LEASE || entry.is_pending {
+                self.unblock(offset);
                 self.leave_holder(offset);
                 self.pages.put(offset, DONE);
             }
@@ -355,7 +362,7 @@ impl Ledger {
     /// The record is no longer held, or no longer waits; its entry is the caller's to replace.
     pub(super) fn leave_holder(&mut self, offset: i64) {
         let entry = self.pages.get(offset);
-        if entry.slot == NO_LEASE {
+        if entry.slot == NO_LEASE || entry.slot == BLOCKED {
             return;
         }
         match entry.state {
@@ -378,6 +385,7 @@ impl Ledger {
         let slot = self.leases.add(Lease::new(owner, deadline_ms, first.first));
         for (run, _) in steps {
             for offset in run.first..=run.last {
+                self.unblock(offset);
                 self.leave_holder(offset);
                 let count = run.entry.count.saturating_add(raise);
                 self.pages.put(
@@ -427,6 +435,7 @@ impl Ledger {
                 }
             };
             self.pages.put(offset, free);
+            self.follow(offset);
         }
         self.leases
             .go_on_at(slot, if next < stop { next } else { i64::MAX });

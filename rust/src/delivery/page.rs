@@ -51,6 +51,9 @@ pub struct Entry {
 /// The slot of a record that nobody holds.
 pub const NO_LEASE: u32 = u32::MAX;
 
+/// The slot of a record that waits until another of its key is done.
+pub const BLOCKED: u32 = u32::MAX - 1;
+
 /// A record that was never delivered.
 pub const NEW: Entry = Entry {
     state: State::Available,

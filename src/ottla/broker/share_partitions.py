@@ -231,6 +231,8 @@ class SharePartitions:
             settings.boolean("errors.deadletterqueue.copy.record.enable"),
             settings.boolean("ottla.delivery.pause"),
             settings.integer("ottla.delivery.rate.max"),
+            settings.text("ottla.delivery.order") == "key",
+            settings.integer("ottla.delivery.ahead.max"),
         )
 
     def _released(self, share: SharePartition) -> None:

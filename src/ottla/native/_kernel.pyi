@@ -16,6 +16,7 @@ __all__ = [
     "BatchInfo",
     "Compaction",
     "DelayIndex",
+    "DeliveryHints",
     "DeliveryLedger",
     "DirtyKeys",
     "IndexProgress",
@@ -973,6 +974,25 @@ def decode_response_header(frame: Buffer, flexible: bool) -> tuple[int, int]:
 # Queues.
 
 @final
+class DeliveryHints:
+    """What the records of some batches ask of their delivery: those from `start_offset` up to `end_offset`.
+
+    For order by key, a hash of the key of each record that has one; it differs from process to process. At most
+    `records_max` records are kept, 16 bytes each, and `end_offset` is the first that was not looked at. A batch that
+    cannot be opened, or expands to more than `max_decompressed_bytes`, asks for nothing. Immutable.
+    """
+
+    def __new__(
+        cls, data: Buffer, start_offset: int, records_max: int, *, max_decompressed_bytes: int
+    ) -> Self: ...
+    def __len__(self) -> int:
+        """Records that ask for something."""
+    @property
+    def start_offset(self) -> int: ...
+    @property
+    def end_offset(self) -> int: ...
+
+@final
 class DeliveryLedger:
     """What was delivered to whom, of one group in one partition (KIP-932).
 
@@ -1005,6 +1025,12 @@ class DeliveryLedger:
     def unfinished_count(self) -> int:
         """Records between start and end that are not done."""
     @property
+    def blocked_count(self) -> int:
+        """Records that wait for another of their key, see `order_by_key`. They count as unfinished."""
+    @property
+    def known_to_offset(self) -> int:
+        """Up to where the keys of records are known: `end_offset` unless `learn` has to catch up."""
+    @property
     def lease_count(self) -> int:
         """Acquisitions and waits that have not ended."""
     @property
@@ -1022,6 +1048,32 @@ class DeliveryLedger:
 
         Returns the id of the lease, 0 when there was nothing, and the records.
         """
+    def order_by_key(self, is_ordered: bool) -> None:
+        """Have no record be delivered before those of its key that lie before it are done; or no longer.
+
+        About 130 bytes for each record that is held, was given back or is blocked, and has a key.
+        """
+    def learn(self, hints: DeliveryHints) -> None:
+        """Look at records from `known_to_offset` on that were delivered before, up to the end of the hints."""
+    def acquire_in_order(
+        self,
+        owner: int,
+        hints: DeliveryHints,
+        first: int,
+        last: int,
+        *,
+        records_max: int,
+        new_max: int,
+        blocked_max: int,
+        deadline_ms: int,
+    ) -> tuple[int, list[tuple[int, int, int, int]]]:
+        """As `acquire`, of what is first of its key. Nothing while `known_to_offset` is below `end_offset`.
+
+        Records from the end on have to lie in the hints. Up to `new_max` of them are delivered; those that have to wait
+        are passed, as long as at most `blocked_max` do in all.
+        """
+    def unblock(self, first: int, last: int) -> None:
+        """Have records of first..last no longer wait: for those that are to be given up."""
     def settle(
         self, owner: int, runs: list[tuple[int, int, int]], deliveries_max: int, not_before_ms: int
     ) -> tuple[int, list[tuple[int, int, int, int]]]:

@@ -7,10 +7,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from ottla.native import DeliveryLedger
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.native import DeliveryHints, DeliveryLedger
 from ottla.queues.acknowledgements import ARCHIVED, GAP, Run
 from ottla.queues.delivery_rate import DeliveryRate
 from ottla.queues.delivery_throttle import WHOLE, AcquiredBatches, Portion, delivered_before, joined, portion
+from ottla.queues.hint_reader import NO_HINTS, HintReader
 from ottla.queues.lease_timers import LeaseTimers
 from ottla.queues.letters import Letter
 from ottla.queues.log_reader import LogReader
@@ -43,6 +46,7 @@ class RecordDelivery:
         ledger: DeliveryLedger,
         acquired_batches: AcquiredBatches,
         reader: LogReader,
+        hints: HintReader,
         owners: Owners,
         leases: LeaseTimers,
         writer: StateWriter,
@@ -59,6 +63,7 @@ class RecordDelivery:
         self._ledger = ledger
         self._acquired_batches = acquired_batches
         self._reader = reader
+        self._hints = hints
         self._spans = RecordSpans(partition, clock)
         self._owners = owners
         self._leases = leases
@@ -78,10 +83,16 @@ class RecordDelivery:
             return False
         self._follow_log_start()
         ledger = self._ledger
+        ledger.order_by_key(limits.is_ordered)
         offset = ledger.next_deliverable(ledger.start_offset)
         if offset < ledger.end_offset:
             return True
-        return ledger.unfinished_count < limits.locks_max and offset < self._reader.end(limits.read_committed)
+        return self._takes_new(limits) and offset < self._reader.end(limits.read_committed)
+
+    def _takes_new(self, limits: ShareLimits) -> bool:
+        """Whether records may be looked at that were never delivered."""
+        blocked = self._ledger.blocked_count
+        return self._ledger.unfinished_count - blocked < limits.locks_max and blocked < limits.ahead_max
 
     async def acquire(
         self,
@@ -109,14 +120,21 @@ class RecordDelivery:
                     break
                 self._follow_log_start()
                 ledger = self._ledger
-                offset = ledger.next_deliverable(ledger.start_offset)
+                ledger.order_by_key(limits.is_ordered)
+                offset = ledger.known_to_offset
+                if offset == ledger.end_offset:
+                    offset = ledger.next_deliverable(ledger.start_offset)
                 is_new = offset >= ledger.end_offset
                 end = self._reader.end(limits.read_committed)
-                if offset >= end or (is_new and ledger.unfinished_count >= limits.locks_max):
+                if offset >= end or (is_new and not self._takes_new(limits)):
                     break
-                read = await self._reader.read(offset, max_bytes, limits.read_committed, keeps=exact)
+                keeps = exact or limits.is_ordered
+                read = await self._reader.read(offset, max_bytes, limits.read_committed, keeps=keeps)
+                hints = await self._hints_in(read) if limits.is_ordered else None
                 if not read.batches or not self._is_current():  # another may lead since it was read
                     break
+                if hints is not None and self._catches_up(hints):
+                    continue
                 part = WHOLE
                 if throttles:
                     given_back = delivered_before(ledger, offset, read.batches[-1].last_offset)
@@ -124,7 +142,7 @@ class RecordDelivery:
                 size = FOR_EVER if exact else batch_size
                 end_before = ledger.end_offset
                 acquired = self._deliver(
-                    member_id, limits, offset, read, max_records, part, exact=exact, batch_size=size
+                    member_id, limits, offset, read, hints, max_records, part, exact=exact, batch_size=size
                 )
                 if throttles:
                     self._acquired_batches.forget_below(ledger.start_offset)
@@ -134,6 +152,26 @@ class RecordDelivery:
                     return acquired
                 # Nothing but markers, gaps and aborted records lay there: read on behind them.
         return Acquired(b"", [])
+
+    async def _hints_in(self, read: Read) -> DeliveryHints:
+        """What the records ask for that were not looked at yet."""
+        known_to = self._ledger.known_to_offset
+        has_unknown = read.batches and read.batches[-1].last_offset >= known_to
+        return await self._hints.read(read.data, known_to) if has_unknown else NO_HINTS
+
+    def _catches_up(self, hints: DeliveryHints) -> bool:
+        """Learn the keys of records that were looked at before there was an order, or by another leader. Whether there
+        were any: nothing is delivered until all are known.
+        """
+        ledger = self._ledger
+        known_to = ledger.known_to_offset
+        if known_to == ledger.end_offset:
+            return False
+        ledger.learn(hints)
+        if ledger.known_to_offset == known_to:
+            place = self._partition.topic_partition
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{place}: the batch at offset {known_to} cannot be read")
+        return True
 
     def _allowed(self, limits: ShareLimits) -> int:
         """How many records may be delivered now; when none, readers are told when to look again."""
@@ -153,6 +191,7 @@ class RecordDelivery:
         limits: ShareLimits,
         offset: int,
         read: Read,
+        hints: DeliveryHints | None,
         max_records: int,
         part: Portion,
         *,
@@ -163,7 +202,7 @@ class RecordDelivery:
         data, batches, aborted = read
         owner = self._owners.number(member_id)
         self._writer.limits = limits
-        room = max(0, limits.locks_max - ledger.unfinished_count)
+        room = max(0, limits.locks_max - (ledger.unfinished_count - ledger.blocked_count))
         max_records, exact = part.limits(max_records, exact=exact)
         runs: list[tuple[int, int, int]] = []
         leases: list[int] = []
@@ -177,10 +216,22 @@ class RecordDelivery:
                 continue
             new = max(0, last - max(first, ledger.end_offset) + 1)
             most = max_records - taken if exact else last - first + 1
-            if new > room:
-                # Records that were given back need no room; new ones have to fit.
-                most = min(most, max(0, ledger.end_offset - first) + room)
-            lease, delivered = ledger.acquire(owner, first, last, max(0, most), FOR_EVER)
+            if hints is not None:
+                lease, delivered = ledger.acquire_in_order(
+                    owner,
+                    hints,
+                    first,
+                    last,
+                    records_max=max(0, most),
+                    new_max=room,
+                    blocked_max=limits.ahead_max,
+                    deadline_ms=FOR_EVER,
+                )
+            else:
+                if new > room:
+                    # Records that were given back need no room; new ones have to fit.
+                    most = min(most, max(0, ledger.end_offset - first) + room)
+                lease, delivered = ledger.acquire(owner, first, last, max(0, most), FOR_EVER)
             if lease:
                 leases.append(lease)
                 last_position = batch.position + batch.size
@@ -219,7 +270,8 @@ class RecordDelivery:
             last = beyond - 1
             if first > last:
                 return
-        lease, runs = self._ledger.acquire(NOBODY, first, last, last - first + 1, FOR_EVER)
+        ledger.unblock(first, last)
+        lease, runs = ledger.acquire(NOBODY, first, last, last - first + 1, FOR_EVER)
         if lease:
             change, becomes = self._ledger.settle(NOBODY, [(run[0], run[1], GAP) for run in runs], 0, 0)
             self._ledger.commit(change)

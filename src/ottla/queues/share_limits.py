@@ -20,3 +20,7 @@ class ShareLimits(NamedTuple):
     is_paused: bool = False
     rate_max: int = 0
     """Records a second that are delivered of a partition; 0 for no limit."""
+    is_ordered: bool = False
+    """Whether no record is delivered before those of its key that lie before it are done."""
+    ahead_max: int = 10_000
+    """How many records of a partition may wait for others of their key."""

@@ -19,6 +19,7 @@ from ottla.native.errors import RecordNotHeldError, RecordRangeError
 from ottla.queues.acknowledgements import ACKNOWLEDGED, ARCHIVED, RENEW, Run, Settled
 from ottla.queues.deliveries import Deliveries
 from ottla.queues.delivery_throttle import AcquiredBatches
+from ottla.queues.hint_reader import HintReader
 from ottla.queues.lease_timers import LeaseTimers
 from ottla.queues.letters import WriteLetters, letters_of
 from ottla.queues.log_reader import LogReader
@@ -101,6 +102,7 @@ class SharePartition:
             self.ledger,
             acquired_batches,
             LogReader(partition, key, leader_epoch, RecentReads() if reads is None else reads, tasks),
+            HintReader(tasks),
             self._owners,
             self._leases,
             self._writer,

@@ -91,6 +91,9 @@ def _times(kind: str, noun: str) -> tuple[SettingDefinition, ...]:
     )
 
 
+AHEAD_MAX: Final = 100_000
+"""The upper bound of ottla.delivery.ahead.max: as many runs of a stored state."""
+
 GROUP_SETTINGS: Final[SettingTable] = setting_table(
     (
         *_times("consumer", "consumer"),
@@ -111,6 +114,22 @@ GROUP_SETTINGS: Final[SettingTable] = setting_table(
             WritableTopic(),
             "The topic for records that a member rejects, or that are delivered share.delivery.count.limit times "
             "(KIP-1191); empty for none. The topic needs errors.deadletterqueue.group.enable=true.",
+        ),
+        _setting(
+            "ottla.delivery.ahead.max",
+            SettingType.INT,
+            "10000",
+            Range(1, AHEAD_MAX),
+            "How many records of a partition may wait for others of their key, in up to 130 bytes of memory each. With "
+            "so many, what lies behind them waits too.",
+        ),
+        _setting(
+            "ottla.delivery.order",
+            SettingType.STRING,
+            "none",
+            OneOf(("key", "none")),
+            "key: a share group, or an NSQ channel of its name, is given no record before those of its key that lie "
+            "before it are accepted, rejected or archived.",
         ),
         _setting(
             "ottla.delivery.pause",
