@@ -26,6 +26,7 @@ from ottla.broker.offsets import OffsetService
 from ottla.broker.produce import ProduceService
 from ottla.broker.record_deletion import RecordDeletion
 from ottla.broker.records import RecordService
+from ottla.broker.redis_exchange import RedisExchange
 from ottla.broker.request_quotas import RequestQuotas
 from ottla.broker.scram_users import ScramUserService
 from ottla.broker.share_fetches import ShareFetchService
@@ -101,6 +102,8 @@ class Broker(Struct, frozen=True):
     """Admits requests that are tasks, of all gateways together."""
     look_ups: LookUps = field(default_factory=LookUps)
     """How many reads wait for the disk, of all gateways together."""
+    redis_exchange: RedisExchange = field(default_factory=RedisExchange)
+    """How brokers ask each other for what their Redis clients want."""
 
     @property
     def image(self) -> MetadataImage:

@@ -102,6 +102,7 @@ class ApiKey(IntEnum):
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
     DESCRIBE_DELIVERIES = 31_000
+    REDIS_COMMANDS = 31_001
 
     @property
     def is_extension(self) -> bool:
@@ -233,6 +234,7 @@ APIS = _by_key(
         Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, "AlterShareGroupOffsets", 0, 0, 0),
         Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, "DeleteShareGroupOffsets", 0, 0, 0),
         Api(ApiKey.DESCRIBE_DELIVERIES, "DescribeDeliveries", 0, 0, 0),
+        Api(ApiKey.REDIS_COMMANDS, "RedisCommands", 0, 0, 0),
     ]
 )
 """Every API by its key."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from ottla.broker.cluster_share_groups import RemoteShareGroups
 from ottla.broker.records import RemoteRecords
+from ottla.broker.redis_exchange import RemoteRedis
 from ottla.broker.transaction_gate import TransactionVerifier
 from ottla.broker.transaction_markers import TransactionMarkers
 from ottla.broker.transactions import TransactionService
@@ -92,6 +93,10 @@ class Cluster(Protocol):
 
     def remote_records(self) -> RemoteRecords | None:
         """Reaches the records of partitions that other brokers lead; None where there are none."""
+        ...
+
+    def remote_redis(self) -> RemoteRedis | None:
+        """Reaches what other brokers serve Redis clients; None where there are none."""
         ...
 
     def gateway(self, broker: "Broker", apis: ApiTable, sessions: FetchSessionCache) -> KafkaGateway:
@@ -199,6 +204,9 @@ class LoneCluster:
 
     def remote_records(self) -> None:
         """This broker leads all partitions."""
+
+    def remote_redis(self) -> None:
+        """This broker leads all streams."""
 
     def gateway(self, broker: "Broker", apis: ApiTable, sessions: FetchSessionCache) -> KafkaGateway:
         """Nobody is believed to be a broker, and nothing is sent on."""

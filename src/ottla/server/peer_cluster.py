@@ -17,6 +17,7 @@ from ottla.broker.cluster import ClusterView
 from ottla.broker.cluster_share_groups import ShareGroupChannel
 from ottla.broker.offsets import OffsetService
 from ottla.broker.record_channel import RecordChannel
+from ottla.broker.redis_exchange import RedisChannel
 from ottla.broker.replica_log_ends import ReplicaLogEnds
 from ottla.broker.transaction_coordinator_channel import TransactionCoordinatorChannel
 from ottla.broker.transaction_marker_channel import TransactionMarkerChannel
@@ -181,6 +182,10 @@ class PeerCluster:
     def remote_records(self) -> RecordChannel:
         """Reaches the records of partitions that other brokers lead."""
         return RecordChannel(self.channels, self._topic_id)
+
+    def remote_redis(self) -> RedisChannel:
+        """Reaches what other brokers serve Redis clients."""
+        return RedisChannel(self.channels)
 
     def _topic_id(self, name: str) -> UUID:
         topic = self._metadata.current_image().topic(name)

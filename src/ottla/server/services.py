@@ -27,6 +27,7 @@ from ottla.broker.produce import ProduceService
 from ottla.broker.quota_manager import ClientQuotaManager
 from ottla.broker.record_deletion import RecordDeletion
 from ottla.broker.records import RecordService
+from ottla.broker.redis_exchange import RedisExchange
 from ottla.broker.request_quotas import RequestQuotas
 from ottla.broker.scram_users import ScramUserService
 from ottla.broker.share_fetches import ShareFetchService
@@ -242,7 +243,15 @@ class Services:
             transaction_gate=self.gate,
             transactional_produce=TransactionalProduceService(produce, self.gate, authorizer),
             transaction_markers=markers,
+            redis_exchange=RedisExchange(cluster.remote_redis()),
         )
+        self.broker.redis_exchange.make_gateway = self._make_redis_gateway
+
+    def _make_redis_gateway(self) -> None:
+        """For keys of Redis clients that this broker leads and has no listener for."""
+        from ottla.gateways.redis.gateway import redis_gateway
+
+        redis_gateway(self.broker, self._settings)
 
     def _receive_metrics(self) -> "ClientMetricsService":
         """What takes the metrics that clients push; of many brokers it is never asked for."""

@@ -17,6 +17,8 @@ NOT_IN_KIO = {
     "ProducerSnapshot": "kio has no files",
     "DescribeDeliveriesRequest": "an API of Ottla alone",
     "DescribeDeliveriesResponse": "an API of Ottla alone",
+    "RedisCommandsRequest": "an API of Ottla alone",
+    "RedisCommandsResponse": "an API of Ottla alone",
 }
 """The messages that only the plain writer beside these tests checks, and why."""
 

@@ -4,6 +4,7 @@
                               |
                               '-- needs entries or a topic: fetched, then run again
                               '-- waits (BLOCK): run again when a key changes, or its time is up
+                              '-- its key is another broker's: sent there
 
 Commands run without pause, so each is atomic, and EXEC is. Nothing of a command is done before it has all that it
 needs.
@@ -16,14 +17,17 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.gateways.redis import reply as replies
+from ottla.gateways.redis.command_call import call
 from ottla.gateways.redis.command_reader import CommandReader
 from ottla.gateways.redis.command_table import TRANSACTION, find_command
 from ottla.gateways.redis.error import ProtocolError, RedisError, arity, failed
 from ottla.gateways.redis.fetched import Fetched
-from ottla.gateways.redis.keyspace import LoadingError, TopicMissingError
+from ottla.gateways.redis.forwarded_commands import ForwardedCommands
+from ottla.gateways.redis.forwarding import CROSSED, LostError
 from ottla.gateways.redis.logins import LoginMissingError
-from ottla.gateways.redis.session import BlockError, QuitError, Session
-from ottla.gateways.redis.stream import NodeMissingError
+from ottla.gateways.redis.placement import ElsewhereError
+from ottla.gateways.redis.session import BlockError, OthersError, QuitError, Session
+from ottla.gateways.redis.transaction import MISSING, encoded, finish_queued, places_of_all, run_queued
 from ottla.gateways.redis.waiters import Waiter
 from ottla.model.errors import ApiError
 
@@ -38,12 +42,13 @@ logger = logging.getLogger(__name__)
 CHUNK_BYTES_MAX: Final = 256 * 1024
 """Answers beyond it are sent before more commands are run."""
 QUIT: Final = "the client quits"
+LOST: Final = "changes of a client could not be written: what became of them is not known to it"
 QUEUED_MAX: Final = 100_000
 
 BEFORE_LOGIN: Final = frozenset({b"AUTH", b"HELLO", b"QUIT", b"RESET"})
 """What is served to who has to log in first."""
 
-_Missing = (NodeMissingError, TopicMissingError, LoadingError, LoginMissingError)
+_Missing = (*MISSING, OthersError, LoginMissingError)
 
 
 class _Chunk:
@@ -75,6 +80,8 @@ class RedisConnection:
         self._chunks: deque[_Chunk] = deque()
         self._task: asyncio.Task[None] | None = None
         self._waiter: Waiter | None = None
+        self._waits_until_ms: int | None = None  # of the command under way, if it has begun to wait
+        self._forwarded = ForwardedCommands(self)
         self._fetched: Fetched | None = None
         self._is_full = False
         self._error: ProtocolError | None = None
@@ -157,32 +164,26 @@ class RedisConnection:
             if session.queued is not None or (name := arguments[0].upper()) in TRANSACTION:
                 self._transaction(arguments[0].upper(), arguments)
             else:
-                self._answer(self._reply_to(arguments, name))
+                self._answer(call(session, arguments, name))
         except RedisError as error:
             self._fail(error)
         except _Missing as missing:
             self._spawn(self._fetch_and_run(arguments, missing))
+            return
+        except ElsewhereError as elsewhere:
+            self._spawn(self._forwarded.run(arguments, elsewhere))
             return
         except BlockError as block:
             self._wait(block)
         except QuitError:
             self._answer(replies.OK.data)
             self._ends = QUIT
+        session.others = None
         if fetched is not None:
             self._fetched = None
             self.gateway.keyspace.cache.trim()
         if self.gateway.waiters.changed_places:
             self.gateway.serve_waiters()
-
-    def _reply_to(self, arguments: list[bytes], name: bytes | None = None) -> bytes:
-        session = self.session
-        command = find_command(self.gateway.table, arguments, name)
-        session.begin(command, arguments)
-        if command.subcommands is not None and arguments[1].upper() == b"HELP":
-            reply: replies.Reply = [replies.Simple(line) for line in command_help(command.name)]
-        else:
-            reply = command.handler(session, arguments)
-        return replies.encode(reply, session.protocol)
 
     def _fail(self, error: RedisError) -> None:
         self.gateway.errors_total += 1
@@ -208,6 +209,8 @@ class RedisConnection:
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
+        except LostError as error:
+            self.connection.fail(f"{LOST}: {error}")
         except ApiError as error:
             self._fetched = None
             self._fail(failed(error))
@@ -220,8 +223,11 @@ class RedisConnection:
         self._run_again(arguments)
 
     async def _fetch_and_run(self, arguments: list[bytes], missing: Exception) -> None:
-        self._fetched = self._fetched or Fetched()
-        await self.gateway.fetch(missing, self._fetched, self.session)
+        if isinstance(missing, OthersError):
+            self.session.others = await self.gateway.forwarding.run_everywhere(self.session, missing.arguments)
+        else:
+            self._fetched = self._fetched or Fetched()
+            await self.gateway.fetch(missing, self._fetched, self.session)
         self._run_again(arguments)
 
     def _run_again(self, arguments: list[bytes]) -> None:
@@ -230,11 +236,36 @@ class RedisConnection:
         self.session.commands -= 1
         self.gateway.commands_total -= 1
 
+    # --- what other brokers have answered -----------------------------------------------------------------------------
+
+    @property
+    def waiting_commands(self) -> deque[list[bytes]]:
+        """The commands behind the one under way."""
+        return self._commands
+
+    def put_back(self, commands: list[list[bytes]]) -> None:
+        """Commands that were taken have not run: they come next."""
+        for arguments in reversed(commands):
+            self._run_again(arguments)
+
+    def give(self, data: bytes) -> None:
+        """The reply to the command under way."""
+        self._answer(data)
+
+    def block(self, block: BlockError) -> None:
+        """The command under way waits."""
+        self._wait(block)
+
     # --- waiting ----------------------------------------------------------------------------------------------------
 
     def _wait(self, block: BlockError) -> None:
         self._finish_chunk()
-        self._waiter = Waiter(self.gateway.waiters, self, block)
+        now_ms = self.gateway.broker.clock.monotonic_ms()
+        if self._waits_until_ms is None:
+            self._waits_until_ms = now_ms + block.timeout_ms
+        left_ms = max(1, self._waits_until_ms - now_ms) if block.timeout_ms else 0
+        self._waiter = Waiter(self.gateway.waiters, self, block, left_ms)
+        self.gateway.remote_waits.begin()
 
     def woken(self, waiter: Waiter) -> bool:
         """A key has changed for which the client waits: run the command again; returns whether it waits no more."""
@@ -242,12 +273,12 @@ class RedisConnection:
         awaited, keyspace.awaited = keyspace.awaited, set()
         session.now_ms = self.gateway.broker.clock.now_ms()
         try:
-            self._answer(self._reply_to(waiter.arguments))
+            self._answer(call(session, waiter.arguments))
         except BlockError:
             return False
         except RedisError as error:
             self._fail(error)
-        except _Missing:
+        except (*_Missing, ElsewhereError):
             self._commands.appendleft(waiter.arguments)
         finally:
             self._finish_chunk()
@@ -291,7 +322,7 @@ class RedisConnection:
                 raise QuitError
             case b"RESET":
                 session.end_transaction()
-                self._answer(self._reply_to(arguments))
+                self._answer(call(session, arguments))
             case _ if session.queued is None:
                 self._before_transaction(name, arguments)
             case _:
@@ -306,8 +337,12 @@ class RedisConnection:
                 session.queued = []
             case b"WATCH":
                 session.begin(self.gateway.table[name], arguments)
-                for key in arguments[1:]:
-                    session.watch(key)
+                try:
+                    for key in arguments[1:]:
+                        session.watch(key)
+                except ElsewhereError:
+                    self._spawn(self._forwarded.watch(arguments[1:]))
+                    return
             case _:
                 assert name == b"UNWATCH", name
                 session.watched = {}
@@ -335,54 +370,43 @@ class RedisConnection:
         queued, has_failed = session.queued, session.has_failed
         if queued is None:
             raise RedisError("ERR EXEC without MULTI")
-        has_changed = bool(session.watched) and session.has_changed
+        watched, has_changed = session.watched, False
+        leader = None if has_failed else self._leader_of(queued)
+        if leader is None:
+            has_changed = bool(watched) and session.has_changed
         session.end_transaction()
         if has_failed:
             raise RedisError("EXECABORT Transaction discarded because of previous errors.")
+        if leader is not None:
+            places = [*watched, *places_of_all(session, queued)]
+            self._spawn(self._forwarded.transaction(queued, watched, places, leader))
+            return
         if has_changed:
             self._answer(replies.encode(replies.NULL_ARRAY, session.protocol))
             return
         answers: list[bytes] = []
-        missing = self._run_queued(queued, answers)
+        missing = run_queued(session, queued, answers)
         if missing is None:
-            self._answer(b"*%d\r\n%b" % (len(answers), b"".join(answers)))
+            self._answer(encoded(answers))
         else:
             self.gateway.hold()
             self._spawn(self._finish_exec(queued, answers, missing))
 
-    def _run_queued(self, queued: list[list[bytes]], answers: list[bytes]) -> Exception | None:
-        """Run what is left of a transaction; returns what is missing, None when it is over."""
-        session = self.session
-        session.in_transaction = True
-        try:
-            while len(answers) < len(queued):
-                try:
-                    if queued[len(answers)][0].upper() == b"UNWATCH":
-                        answers.append(replies.OK.data)
-                    else:
-                        answers.append(self._reply_to(queued[len(answers)]))
-                except RedisError as error:
-                    self.gateway.errors_total += 1
-                    answers.append(replies.error(error.line))
-                except _Missing as missing:
-                    return missing
-        finally:
-            session.in_transaction = False
-        return None
+    def _leader_of(self, queued: list[list[bytes]]) -> int | None:
+        """The broker that leads all keys of a transaction, None for this one. Raises RedisError for several."""
+        placement = self.gateway.keyspace.placement
+        if not placement.has_peers:
+            return None
+        owner = self.gateway.forwarding.owner_of_all([*self.session.watched, *places_of_all(self.session, queued)])
+        if owner is None:
+            self.session.end_transaction()
+            raise RedisError(f"EXECABORT {CROSSED}")
+        return None if owner == placement.own_id else owner
 
-    async def _finish_exec(self, queued: list[list[bytes]], answers: list[bytes], missing: Exception | None) -> None:
-        fetched = Fetched()
+    async def _finish_exec(self, queued: list[list[bytes]], answers: list[bytes], missing: Exception) -> None:
         try:
-            while missing is not None:
-                try:
-                    await self.gateway.fetch(missing, fetched, self.session)
-                except ApiError as error:
-                    answers.append(replies.error(failed(error).line))
-                except RedisError as error:
-                    answers.append(replies.error(error.line))
-                fetched.hold()
-                missing = self._run_queued(queued, answers)
-            self._answer(b"*%d\r\n%b" % (len(answers), b"".join(answers)))
+            await finish_queued(self.session, queued, answers, missing)
+            self._answer(encoded(answers))
         finally:
             self.gateway.release()
         self._finish_chunk()
@@ -391,6 +415,7 @@ class RedisConnection:
     # --- answers ----------------------------------------------------------------------------------------------------
 
     def _answer(self, data: bytes) -> None:
+        self._waits_until_ms = None
         self._answers.append(data)
         self._answer_bytes += len(data)
 
@@ -427,7 +452,7 @@ class RedisConnection:
         while chunks and not chunks[0].undecided and ends is None:
             chunk = chunks.popleft()
             if chunk.is_lost:
-                ends = "changes of a client could not be written: what became of them is not known to it"
+                ends = LOST
                 break
             ready.append(chunk.data)
             ends = chunk.ends
@@ -451,12 +476,3 @@ class RedisConnection:
         slots, self._slots = self._slots, []
         for slot in slots:
             slot.skip()
-
-
-def command_help(name: str) -> list[bytes]:
-    """What HELP says."""
-    upper = name.upper()
-    return [
-        f"{upper} <subcommand> [<arg> [value] [opt] ...]. Subcommands are those of Redis:".encode(),
-        f"see https://redis.io/commands/{name}".encode(),
-    ]

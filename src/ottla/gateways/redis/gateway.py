@@ -14,8 +14,11 @@ from ottla.gateways.redis.command_table import command_table
 from ottla.gateways.redis.config import RedisConfig
 from ottla.gateways.redis.connection import RedisConnection
 from ottla.gateways.redis.fetched import Fetched
+from ottla.gateways.redis.forwarding import Forwarding
 from ottla.gateways.redis.keyspace import Keyspace, TopicMissingError
 from ottla.gateways.redis.logins import LoginMissingError, Logins
+from ottla.gateways.redis.peer_commands import PeerCommands
+from ottla.gateways.redis.remote_waits import RemoteWaits
 from ottla.gateways.redis.session import Session
 from ottla.gateways.redis.stream import NodeMissingError
 from ottla.gateways.redis.waiters import Waiters
@@ -39,8 +42,15 @@ RELOAD_POLL_MS: Final = 10
 
 def redis_protocol(broker: Broker, settings: BrokerSettings) -> WireProtocol:
     """What a listener for Redis clients speaks. A client may be silent for as long as it likes, as with Redis."""
-    gateway = RedisGateway(broker, RedisConfig.from_settings(settings), Logins(broker, settings))
+    gateway = redis_gateway(broker, settings)
     return WireProtocol("Redis", gateway.connect, PieceReader, limits=_limits)
+
+
+def redis_gateway(broker: Broker, settings: BrokerSettings) -> RedisGateway:
+    """A gateway that answers other brokers too. Of each broker there is one."""
+    gateway = RedisGateway(broker, RedisConfig.from_settings(settings), Logins(broker, settings))
+    broker.redis_exchange.answer = gateway.peer_commands.answer
+    return gateway
 
 
 def _limits(config: NetworkConfig) -> NetworkConfig:
@@ -59,7 +69,12 @@ class RedisGateway:
         """Whether it is said what clients may do; else everybody may do everything."""
         self.keyspace = Keyspace(broker, config)
         self.waiters = Waiters(broker.timer)
-        self.keyspace.on_change = self.waiters.changed
+        self.keyspace.on_change = self._changed
+        self.forwarding = Forwarding(self)
+        if self.keyspace.placement.has_peers:
+            self.keyspace.topics.until_known = self.forwarding.until_known
+        self.peer_commands = PeerCommands(self)
+        self.remote_waits = RemoteWaits(self)
         self.started_ms = broker.clock.now_ms()
         self.is_ready = False
         """Whether the streams that there are have been found."""
@@ -82,9 +97,16 @@ class RedisGateway:
             Principal(shown.type, shown.name, connection.peer.host),
         )
         made = self._connections[session.identity] = RedisConnection(self, connection, session)
+        self._begin()
+        return made
+
+    def _begin(self) -> None:
         if self._loading is None:
             self._loading = self.broker.tasks.spawn(self._load(), "redis-load")
-        return made
+
+    def _changed(self, database: int, key: bytes) -> None:
+        self.waiters.changed(database, key)
+        self.peer_commands.changed((database, key))
 
     def forget(self, connection: RedisConnection) -> None:
         """A connection is gone."""
@@ -134,8 +156,10 @@ class RedisGateway:
         self._free.set()
 
     async def until_free(self) -> None:
-        """Wait until commands may run."""
-        await self._free.wait()
+        """Wait until commands may run; they do as long as the caller does not wait for something else."""
+        self._begin()
+        while not self._free.is_set():
+            await self._free.wait()
 
     async def fetch(self, missing: Exception, fetched: Fetched, session: Session) -> None:
         """Have what a command needs, beside what was fetched for it before. Raises ApiError, RedisError."""

@@ -40,7 +40,7 @@ def delete(session: Session, arguments: list[bytes]) -> Reply:
 
 def keys(session: Session, arguments: list[bytes]) -> Reply:
     """KEYS."""
-    return [key for key, _ in session.live(session.database) if matches(arguments[1], key)]
+    return [key for key in session.key_names() if matches(arguments[1], key)]
 
 
 def scan(session: Session, arguments: list[bytes]) -> Reply:
@@ -66,7 +66,7 @@ def scan(session: Session, arguments: list[bytes]) -> Reply:
         else:
             raise RedisError(SYNTAX)
         at += 2
-    found = sorted(key for key, _ in session.live(session.database))
+    found = sorted(session.key_names())
     part = found[cursor : cursor + count]
     following = cursor + count if cursor + count < len(found) else 0
     shown = [key for key in part if matches(pattern, key)] if kind == b"stream" else []
@@ -75,26 +75,26 @@ def scan(session: Session, arguments: list[bytes]) -> Reply:
 
 def dbsize(session: Session, arguments: list[bytes]) -> Reply:
     """DBSIZE."""
-    return sum(1 for _ in session.live(session.database))
+    return len(session.key_names())
 
 
 def random_key(session: Session, arguments: list[bytes]) -> Reply:
     """RANDOMKEY."""
-    found = [key for key, _ in session.live(session.database)]
+    found = session.key_names()
     return found[session.gateway.broker.rng.randbelow(len(found))] if found else None
 
 
 def flush_database(session: Session, arguments: list[bytes]) -> Reply:
     """FLUSHDB."""
     _check_flush(arguments)
-    _flush(session, [session.database])
+    _flush(session, [session.database], arguments)
     return OK
 
 
 def flush_all(session: Session, arguments: list[bytes]) -> Reply:
     """FLUSHALL."""
     _check_flush(arguments)
-    _flush(session, range(len(session.keyspace.databases)))
+    _flush(session, range(len(session.keyspace.databases)), arguments)
     return OK
 
 
@@ -103,10 +103,11 @@ def _check_flush(arguments: list[bytes]) -> None:
         raise RedisError(SYNTAX)
 
 
-def _flush(session: Session, databases: Iterable[int]) -> None:
+def _flush(session: Session, databases: Iterable[int], arguments: list[bytes]) -> None:
     for database in databases:
         for key, _ in session.keyspace.live(database, session.now_ms):
             session.require_access(key, database=database)
+    session.ask_others(arguments)
     for database in databases:
         for _, stream in session.keyspace.live(database, session.now_ms):
             session.keyspace.delete(stream, session.now_ms)
@@ -116,6 +117,7 @@ def rename(session: Session, arguments: list[bytes]) -> Reply:
     """RENAME."""
     stream = session.require(arguments[1])
     if arguments[1] != arguments[2]:
+        session.find(arguments[2])
         session.keyspace.rename(stream, session.database, arguments[2], session.now_ms)
     return OK
 

@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.gateways.redis import key_names
 from ottla.gateways.redis.error import RedisError
+from ottla.gateways.redis.key_topics import KeyTopics
 from ottla.gateways.redis.node_cache import NodeCache
+from ottla.gateways.redis.placement import KEY_SETTING, ElsewhereError, Place, Placement
 from ottla.gateways.redis.stream import NodeLimits, Stream
 from ottla.gateways.redis.stream_log import Flush, StreamLog
-from ottla.gateways.redis.stream_records import Began, Ended
-from ottla.metadata.controller.topic_creation import NewTopic
+from ottla.gateways.redis.stream_records import Began, Dropped, Ended
 from ottla.metadata.image.image import topic_resource
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.principal import Principal, broker_principal
+from ottla.model.principal import Principal
 from ottla.native.errors import KernelError
 
 if TYPE_CHECKING:
@@ -33,18 +34,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-KEY_SETTING: Final = "redis.key"
 SPARE_MS: Final = 60_000
 """For so long the topic of a key that was deleted is kept, in case the key is used again."""
 FREE_MS: Final = 30_000
 EXPIRY_LOOK_MS: Final = 24 * 3600 * 1000
-SEGMENT_BYTES: Final = 256 * 1024 * 1024
-"""Of the logs of streams: only whole segments are freed."""
 NAMES_TRIED_MAX: Final = 100
 KEY_BYTES_MAX: Final = 16 * 1024
 
-Place = tuple[int, bytes]
-"""Database and key."""
+MOVING_POLL_MS: Final = 10
+_MOVING: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class TopicMissingError(Exception):
@@ -72,12 +70,13 @@ class Keyspace:
         """How many changes there were, as INFO counts them."""
         self._spare: dict[Place, Stream] = {}
         self._making: dict[Place, tuple[Principal, asyncio.Task[ApiError | None]]] = {}
-        self._dropped: set[str] = set()
-        """Topics that are being deleted."""
         self._dirty: list[Stream] = []
         self._failed: dict[Place, Stream] = {}
-        self._elsewhere: dict[Place, str] = {}
-        """Topics of keys that another broker leads, as far as that is known."""
+        self._unread: dict[Place, str] = {}
+        """Topics of keys that could not be read, on a broker that is alone."""
+        self.placement = Placement(broker)
+        self.topics = KeyTopics(broker, config, self.placement)
+        self._began_ms = broker.clock.now_ms()
         self.awaited: set[Flush] = set()
         """Changes that the answers of the commands under way rest on."""
         self.is_holding = False
@@ -88,17 +87,19 @@ class Keyspace:
     # --- asking -----------------------------------------------------------------------------------------------------
 
     def find(self, database: int, key: bytes, now_ms: int) -> Stream | None:
-        """The stream of a key; one whose time is up is deleted."""
+        """The stream of a key; one whose time is up is deleted. Raises TopicMissingError for one that is to be read
+        first, ElsewhereError for one of another broker.
+        """
         stream = self.databases[database].get(key)
         if stream is None:
             if self._failed and (database, key) in self._failed:
                 raise LoadingError
-            if self._elsewhere and (database, key) in self._elsewhere:
-                raise TopicMissingError((database, key))
+            self._require_here((database, key))
             return None
         if not stream.log.is_current:
             self._lose(stream)
-            raise TopicMissingError((database, key))
+            self._require_here((database, key))
+            return None
         if stream.expires_ms is not None and stream.expires_ms <= now_ms:
             self.delete(stream, now_ms)
             return None
@@ -108,26 +109,72 @@ class Keyspace:
 
     def topic_of(self, database: int, key: bytes) -> str:
         """The topic of a key: the one that it has, or is to get."""
-        stream = self.databases[database].get(key) or self._spare.get((database, key))
+        place = database, key
+        stream = self.databases[database].get(key) or self._spare.get(place)
         if stream is not None:
             topic: str = stream.log.topic
             return topic
-        return self._elsewhere.get((database, key)) or key_names.topic_of_key(database, key)
+        return self._unread.get(place) or self.placement.topic_of(place) or key_names.topic_of_key(database, key)
+
+    def owner_of(self, place: Place) -> int | None:
+        """The broker that leads a key, NO_LEADER for nobody; None for a key that there is not."""
+        if not self.placement.has_peers or place[1] in self.databases[place[0]]:
+            return self.placement.own_id
+        return self.placement.owner_of(place)
+
+    def version_of(self, place: Place, now_ms: int) -> bytes:
+        """What is another one when a key has changed; empty for no such key. Raises as `find`."""
+        stream = self.find(*place, now_ms)
+        return b"" if stream is None else self._token(stream, stream.version)
+
+    def news_of(self, place: Place, now_ms: int) -> bytes:
+        """The same of what clients wait for. Raises as `find`."""
+        stream = self.find(*place, now_ms)
+        return b"" if stream is None else self._token(stream, stream.news)
+
+    def _token(self, stream: Stream, number: int) -> bytes:
+        return b"%d-%d-%d" % (self._began_ms, stream.identity, number)
 
     def make(self, database: int, key: bytes, now_ms: int) -> Stream:
         """A new, empty stream for a key that does not exist. Raises TopicMissingError, RedisError."""
         if len(key) > KEY_BYTES_MAX:
             raise RedisError(f"ERR keys of more than {KEY_BYTES_MAX} bytes are not served")
-        stream = self._spare.pop((database, key), None)
-        if stream is None:
-            raise TopicMissingError((database, key))
-        self.databases[database][key] = stream
+        place = database, key
+        if not self._has_spare(place):
+            raise TopicMissingError(place)
+        stream = self.databases[database][key] = self._spare.pop(place)
         self.changed(stream)
         stream.mark(now_ms, Began(database, key))
+        self._tell_key(stream)
         return stream
 
+    def _require_here(self, place: Place) -> None:
+        """A key is not among those that are served: see whether it is one that is to be read, or another broker's."""
+        if self._unread and place in self._unread:
+            raise TopicMissingError(place)
+        if not self.placement.has_peers:
+            return
+        topic = self.placement.topic_of(place)
+        if topic is None or topic in self.topics.dropped:
+            return
+        leader = self.placement.leader_of(topic)
+        if leader != self.placement.own_id:
+            raise ElsewhereError(place, leader)
+        if not self._has_spare(place) and not self._is_served(topic):
+            raise TopicMissingError(place)
+
+    def _tell_key(self, stream: Stream) -> None:
+        """Among several brokers the setting of a topic says which key it has."""
+        place = stream.database, stream.key or b""
+        if self.placement.has_peers and self._place_of_topic(stream) != place:
+            self.awaited.add(self.topics.tell_key(stream.log.topic, place))
+
     def live(self, database: int, now_ms: int) -> Iterator[tuple[bytes, Stream]]:
-        """The keys of a database; those whose time is up are deleted."""
+        """The keys of a database that this broker leads; those whose time is up are deleted. Raises as `find`."""
+        if self.placement.has_peers:
+            for place, _ in self.placement.led_here():
+                if place[0] == database and place[1] not in self.databases[database]:
+                    self.find(*place, now_ms)
         for key, stream in tuple(self.databases[database].items()):
             if self.find(database, key, now_ms) is not None:
                 yield key, stream
@@ -137,6 +184,7 @@ class Keyspace:
     def changed(self, stream: Stream) -> None:
         """A stream has changed: clients may wait for that."""
         self.changes += 1
+        stream.news += 1
         if stream.key is not None:
             self.on_change(stream.database, stream.key)
 
@@ -154,7 +202,7 @@ class Keyspace:
 
         def expire() -> None:
             now_ms = self._broker.clock.now_ms()
-            if stream.key is not None and stream.expires_ms == at_ms:
+            if stream.key is not None and stream.expires_ms == at_ms and stream.log.is_current:
                 if at_ms > now_ms:
                     self.expire_later(stream, at_ms)
                 else:
@@ -173,9 +221,13 @@ class Keyspace:
         self.databases[database][key] = stream
         stream.mark(now_ms, Began(database, key, replaced))
         self.changed(stream)
+        self._tell_key(stream)
         if before is not None:
             before.mark(now_ms, Ended())
-            self._keep_spare(before)
+            if self.placement.has_peers:
+                self._drop(before)  # two topics must not say that they have one key
+            else:
+                self._keep_spare(before)
 
     def _keep_spare(self, stream: Stream) -> None:
         place = self._place_of_topic(stream)
@@ -186,10 +238,7 @@ class Keyspace:
             self._broker.timer.schedule(SPARE_MS, lambda: self._spare_over(place, stream, stream.version))
 
     def _place_of_topic(self, stream: Stream) -> Place | None:
-        return self._key_of_topic(stream.log.topic)
-
-    def _key_of_topic(self, topic: str) -> Place | None:
-        return key_names.key_of_setting(self._broker.image.config(topic_resource(topic)).get(KEY_SETTING, ""))
+        return self.placement.key_of(stream.log.topic)
 
     def _spare_over(self, place: Place, stream: Stream, version: int) -> None:
         if self._spare.get(place) is stream and stream.version == version:
@@ -197,19 +246,10 @@ class Keyspace:
             self._drop(stream)
 
     def _drop(self, stream: Stream) -> None:
-        self._dropped.add(stream.log.topic)
-        self._broker.tasks.spawn(self._delete_topic(stream), "redis-delete-topic")
-
-    async def _delete_topic(self, stream: Stream) -> None:
-        topic = stream.log.topic
-        try:
-            await stream.log.settled()
-            principal = broker_principal(self._broker.config.node_id)
-            (outcome,) = await self._broker.topics.delete(principal, [topic])
-        finally:
-            self._dropped.discard(topic)
-        if isinstance(outcome, ApiError) and outcome.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            logger.warning("topic %s, which no key has any more, was not deleted: %s", topic, outcome.message)
+        """Delete a topic that no key has. The mark keeps a broker that leads it meanwhile from using it again."""
+        if stream.log.is_current:
+            stream.mark(self._broker.clock.now_ms(), Dropped())
+            self.topics.delete_later(stream)
 
     def free_later(self) -> None:
         """From time to time, free the parts of logs that nothing needs any more."""
@@ -225,6 +265,8 @@ class Keyspace:
         self._broker.timer.schedule(FREE_MS, lambda: self._broker.tasks.spawn(free(), "redis-free"))
 
     async def _free(self, stream: Stream) -> None:
+        if not stream.log.is_current:
+            return
         try:
             await stream.log.free(self._broker.clock.now_ms())
         except ApiError as error:
@@ -233,7 +275,9 @@ class Keyspace:
     # --- topics -----------------------------------------------------------------------------------------------------
 
     async def make_topic(self, place: Place, principal: Principal) -> None:
-        """Have a topic for a key, made by somebody if it has to be made. Raises ApiError."""
+        """Have a topic for a key: here, made by somebody if it has to be made, or known to be led elsewhere. Raises
+        ApiError.
+        """
         while True:
             if place not in self._making:
                 making = self._broker.tasks.spawn(self._try_to_make_topic(place, principal), "redis-make-topic")
@@ -255,65 +299,56 @@ class Keyspace:
         return None
 
     async def _make_topic(self, place: Place, principal: Principal) -> None:
-        if place in self._spare or place[1] in self.databases[place[0]]:
+        if self._has_spare(place) or place[1] in self.databases[place[0]]:
             return
         name = key_names.topic_of_key(*place)
-        configs: dict[str, str | None] = {
-            KEY_SETTING: key_names.setting_of_key(*place),
-            "cleanup.policy": "delete",
-            "retention.ms": "-1",
-            "retention.bytes": "-1",
-            "segment.bytes": str(SEGMENT_BYTES),
-            "max.message.bytes": str(self._config.record_bytes_max),
-        }
         for number in range(NAMES_TRIED_MAX):
             tried = name if not number else f"{name}-{number}"
-            if await self._adopt(place, tried):
-                return
-            topic = NewTopic(tried, assignments=[(0, self._replicas())], configs=configs)
-            outcome = (await self._broker.topics.create(principal, [topic]))[tried]
-            if not isinstance(outcome, ApiError):
+            for each in (self._unread.get(place), self.placement.topic_of(place), tried):
+                if each is not None and await self._adopt(place, each):
+                    return
+            if tried in self.topics.dropped:
+                continue
+            if await self.topics.create(place, tried, principal):
+                if self.placement.has_peers and self.topics.rival_of(place, tried) is not None:
+                    await self.topics.delete_unused(tried)
+                    return
                 stream = self._stream(tried)
                 stream.log.open()
-                self._elsewhere.pop(place, None)
                 self._spare[place] = stream
                 return
-            if outcome.code not in (ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.INVALID_TOPIC_EXCEPTION):
-                raise outcome
+            if await self._adopt(place, tried):
+                return
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"too many topics have names like {name}")
 
-    def _replicas(self) -> list[int]:
-        """Where the topic of a new key is: here first, so that this broker leads it."""
-        own_id = self._broker.config.node_id
-        others = sorted(self._broker.image.active_brokers() - {own_id})
-        return [own_id, *others[: self._config.replication_factor - 1]]
-
     async def _adopt(self, place: Place, topic: str) -> bool:
-        """Serve a topic that was made for the key, and that this broker did not know of or did not lead."""
-        topics = {topic, self._elsewhere.get(place, topic)} - {each.log.topic for each in self._spare.values()}
-        for each in topics:
-            if self._key_of_topic(each) != place or each in self._dropped or self._is_served(each):
-                continue
-            stream = self._stream(each)
-            try:
-                await stream.log.load(set())
-            except (KernelError, OSError) as error:
-                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {each} cannot be read: {error}") from error
-            except ApiError as error:
-                if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-                    message = f"{self._leader_of(each)} leads the topic of this key; ask that one"
-                    raise ApiError(error.code, message) from error
-                raise
-            self._elsewhere.pop(place, None)
-            self._place(stream)
-            if place in self._spare or place[1] in self.databases[place[0]]:
+        """Serve a topic that was made for the key; returns whether there is such a topic, here or elsewhere."""
+        if self.placement.key_of(topic) != place or topic in self.topics.dropped or self._is_served(topic):
+            return False
+        if any(each.log.topic == topic for each in self._spare.values()):
+            return False
+        if self.placement.has_peers and self.placement.leader_of(topic) != self.placement.own_id:
+            return True  # the command finds out by whom
+        stream = self._stream(topic)
+        try:
+            await stream.log.load(set())
+        except (KernelError, OSError) as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {topic} cannot be read: {error}") from error
+        except ApiError as error:
+            if self.placement.has_peers and error.code in _MOVING:
+                await self._broker.timer.sleep(MOVING_POLL_MS)
                 return True
-        return False
+            raise
+        self._unread.pop(place, None)
+        self._place(stream)
+        return self._has_spare(place) or place[1] in self.databases[place[0]]
 
-    def _leader_of(self, topic: str) -> str:
-        """The broker that leads a topic, in words."""
-        partition = self._broker.image.partition(topic, 0)
-        return "another broker" if partition is None or partition.leader < 0 else f"broker {partition.leader}"
+    def _has_spare(self, place: Place) -> bool:
+        stream = self._spare.get(place)
+        if stream is not None and not stream.log.is_current:
+            del self._spare[place]
+            return False
+        return stream is not None
 
     def _is_served(self, topic: str) -> bool:
         return any(stream.log.topic == topic for database in self.databases for stream in database.values())
@@ -322,7 +357,11 @@ class Keyspace:
         """Another broker leads the topic of a key now, or did meanwhile."""
         assert stream.key is not None
         del self.databases[stream.database][stream.key]
-        self._elsewhere[stream.database, stream.key] = stream.log.topic
+        self._note_unread((stream.database, stream.key), stream.log.topic)
+
+    def _note_unread(self, place: Place, topic: str) -> None:
+        if not self.placement.has_peers:  # among several the metadata say where a key is
+            self._unread[place] = topic
 
     def _stream(self, topic: str) -> Stream:
         stream = Stream(self.limits, self._journaled)
@@ -336,17 +375,17 @@ class Keyspace:
         replaced: set[str] = set()
         found: list[Stream] = []
         for topic in image.topics():
-            if KEY_SETTING in image.config(topic_resource(topic.name)):
+            is_led = not self.placement.has_peers or self.placement.leader_of(topic.name) == self.placement.own_id
+            if is_led and KEY_SETTING in image.config(topic_resource(topic.name)):
                 stream = self._stream(topic.name)
                 try:
                     await stream.log.load(replaced)
                 except (ApiError, KernelError, OSError) as error:
-                    is_elsewhere = isinstance(error, ApiError)
-                    level = logging.INFO if is_elsewhere else logging.ERROR
+                    level = logging.INFO if isinstance(error, ApiError) else logging.ERROR
                     logger.log(level, "the stream of topic %s is not served here: %s", topic.name, error)
                     place = self._place_of_topic(stream)
                     if place is not None:
-                        self._elsewhere[place] = topic.name
+                        self._note_unread(place, topic.name)
                 else:
                     found.append(stream)
         # Of two that have one key, the one that was replaced by the other has not been told so before a crash.
@@ -355,16 +394,32 @@ class Keyspace:
 
     def _place(self, stream: Stream) -> None:
         """A stream has been read from its log."""
-        if stream.key is None:
+        self._take_back_rename(stream)
+        if stream.is_dropped:
+            self._drop(stream)
+        elif stream.key is None:
             self._keep_spare(stream)
         elif stream.database < len(self.databases):
-            if stream.key in self.databases[stream.database]:
+            present = self.databases[stream.database].get(stream.key)
+            if present is not None and present.log.topic == stream.log.topic and present.log.is_current:
+                return  # read twice at the same time
+            if present is not None and present.log.is_current:
                 stream.mark(self._broker.clock.now_ms(), Ended())
                 self._keep_spare(stream)
             else:
                 self.databases[stream.database][stream.key] = stream
+                self._tell_key(stream)
                 if stream.expires_ms is not None:
                     self.expire_later(stream, stream.expires_ms)
+
+    def _take_back_rename(self, stream: Stream) -> None:
+        """A RENAME that was not answered before a crash did not happen where another topic has the key by now."""
+        before = self._place_of_topic(stream)
+        if not self.placement.has_peers or stream.key is None or before in (None, (stream.database, stream.key)):
+            return
+        assert before is not None
+        if self.topics.rival_of((stream.database, stream.key), stream.log.topic) is not None:
+            stream.mark(self._broker.clock.now_ms(), Began(*before))
 
     # --- writing ----------------------------------------------------------------------------------------------------
 
@@ -400,7 +455,7 @@ class Keyspace:
         try:
             await stream.log.load(set())
         except (ApiError, KernelError, OSError):
-            self._elsewhere[place] = topic
+            self._note_unread(place, topic)
         else:
             self._place(stream)
         finally:

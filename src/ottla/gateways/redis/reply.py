@@ -80,6 +80,22 @@ def bulk(data: bytes) -> bytes:
     return b"$%d\r\n%b\r\n" % (len(data), data)
 
 
+def bulks_of(data: bytes) -> list[bytes]:
+    """The bulk strings of an array of them.
+
+    >>> bulks_of(b"*2\\r\\n$1\\r\\na\\r\\n$2\\r\\nbc\\r\\n")
+    [b'a', b'bc']
+    """
+    found = []
+    at = data.index(b"\r\n") + 2
+    while at < len(data):
+        stop = data.index(b"\r\n", at)
+        end = stop + 2 + int(data[at + 1 : stop])
+        found.append(data[stop + 2 : end])
+        at = end + 2
+    return found
+
+
 def error(line: bytes) -> bytes:
     """An error."""
     return b"-%s\r\n" % line

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from ottla.gateways.redis.access import Access
 from ottla.gateways.redis.acl_commands import DEFAULT_USER
 from ottla.gateways.redis.error import RedisError
-from ottla.gateways.redis.keyspace import Place
+from ottla.gateways.redis.keyspace import LoadingError, TopicMissingError
 from ottla.gateways.redis.logins import LoginMissingError
-from ottla.gateways.redis.reply import RESP2, Reply
+from ottla.gateways.redis.placement import ElsewhereError, Place
+from ottla.gateways.redis.reply import RESP2, Reply, bulks_of
 from ottla.gateways.redis.stream import Stream
 from ottla.model.principal import USER, Principal
 
@@ -28,6 +29,14 @@ class BlockError(Exception):
         super().__init__("a command waits")
         self.keys = keys
         self.timeout_ms = timeout_ms
+        self.arguments = arguments
+
+
+class OthersError(Exception):
+    """A command concerns the keys of all brokers: the others run this first, and their replies are in `others` then."""
+
+    def __init__(self, arguments: list[bytes]) -> None:
+        super().__init__("a command concerns all brokers")
         self.arguments = arguments
 
 
@@ -50,6 +59,7 @@ class Session:
         "has_failed",
         "identity",
         "in_transaction",
+        "is_forwarded",
         "is_known",
         "keyspace",
         "library",
@@ -58,6 +68,7 @@ class Session:
         "name",
         "now_ms",
         "operations",
+        "others",
         "principal",
         "protocol",
         "queued",
@@ -80,6 +91,10 @@ class Session:
         self.name = b""
         self.in_transaction = False
         """Whether the command under way is one of EXEC."""
+        self.is_forwarded = False
+        """Whether the client is another broker's, which has sent the command here."""
+        self.others: list[bytes] | None = None
+        """The replies of all other brokers to the command under way, once they have been asked."""
         self.operations: tuple[Operation, ...] = ()
         """What the command under way needs on its keys; nothing where there are no rules."""
         self._shown = shown
@@ -94,7 +109,7 @@ class Session:
         self.protocol = RESP2
         self.queued: list[list[bytes]] | None = None
         self.has_failed = False
-        self.watched: dict[Place, tuple[Stream | None, int]] = {}
+        self.watched: dict[Place, bytes] = {}
 
     def end_transaction(self) -> None:
         """EXEC or DISCARD."""
@@ -181,19 +196,41 @@ class Session:
             raise RedisError("ERR no such key")
         return stream
 
+    def ask_others(self, arguments: list[bytes]) -> list[bytes]:
+        """The replies of all other brokers to a command. Raises OthersError where they are to be asked first, and
+        RedisError for what one of them refuses.
+        """
+        if self.is_forwarded or not self.keyspace.placement.has_peers:
+            return []
+        if self.in_transaction:
+            raise RedisError("ERR commands on all keys are not served in MULTI by several brokers")
+        if self.others is None:
+            raise OthersError(arguments)
+        for reply in self.others:
+            if reply.startswith(b"-"):
+                raise RedisError(reply[1:-2])
+        return self.others
+
+    def key_names(self) -> list[bytes]:
+        """The keys of the database that the client may know of, of all brokers."""
+        others = self.ask_others([b"KEYS", b"*"])
+        names = [key for key, _ in self.live(self.database)]
+        return list(dict.fromkeys([*names, *(key for reply in others for key in bulks_of(reply))])) if others else names
+
     def watch(self, key: bytes) -> None:
         """EXEC does nothing when the key changes before it."""
-        stream = self.find(key)
-        self.watched[self.database, key] = stream, -1 if stream is None else stream.version
+        if self.operations:
+            self.require_access(key)
+        place = self.database, key
+        self.watched[place] = self.keyspace.version_of(place, self.now_ms)
 
     @property
     def has_changed(self) -> bool:
         """Whether something that is watched has changed."""
-        for (database, key), (before, version) in self.watched.items():
-            stream = self.keyspace.find(database, key, self.now_ms)
-            if stream is not before or (stream is not None and stream.version != version):
-                return True
-        return False
+        try:
+            return any(self.keyspace.version_of(each, self.now_ms) != seen for each, seen in self.watched.items())
+        except (ElsewhereError, TopicMissingError, LoadingError):
+            return True
 
 
-__all__ = ["BlockError", "QuitError", "Reply", "Session"]
+__all__ = ["BlockError", "OthersError", "QuitError", "Reply", "Session"]

@@ -9,6 +9,7 @@ What a command needs of entries that are only in the log it asks for before it c
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import Any, Final
 
 from msgspec import Struct
@@ -23,6 +24,7 @@ from ottla.gateways.redis.stream_records import Mark
 
 _SEQUENCE: Final = (1 << 64) - 1
 NODE_BYTES_MAX: Final = 1 << 30
+_identities: Final = count(1)
 
 
 class NodeLimits(Struct):
@@ -54,6 +56,8 @@ class Stream:
         "gone",
         "groups",
         "idempotence",
+        "identity",
+        "is_dropped",
         "journal",
         "key",
         "last_id",
@@ -61,6 +65,7 @@ class Stream:
         "limits",
         "log",
         "max_deleted_id",
+        "news",
         "nodes",
         "on_journal",
         "touch",
@@ -84,8 +89,14 @@ class Stream:
         self.database = 0
         self.key: bytes | None = None
         """None while there is no such key."""
+        self.identity = next(_identities)
+        """Another one for every stream of this process."""
+        self.is_dropped = False
+        """Whether its topic is about to be deleted."""
         self.version = 0
         """Rises with every change."""
+        self.news = 0
+        """Rises with every change that clients may wait for."""
         self.touch: Callable[[Node], None] = lambda node: None
         """Told of nodes whose entries are used."""
         self._clear()

@@ -42,6 +42,7 @@ _ANEW: Final = 1 << 60
 BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
 """A batch with more than one record is not larger."""
 APPEND_TIMEOUT_MS: Final = 30_000
+COMMIT_LOOK_MS: Final = 5
 LOAD_BYTES: Final = 4 * 1024 * 1024
 FREED_RECORDS_MIN: Final = 10_000
 """So many records at least are to be freed at a time: that costs a snapshot of the groups."""
@@ -195,6 +196,7 @@ class StreamLog:
         """Make of an empty stream the one that the log holds; adds the topics in whose place it came to `replaced`."""
         self.open()
         partition = self._partition()
+        await self._until_committed(partition)
         start_offset = partition.log.log_start_offset
         offset = await self._restore(partition)
         is_partial = offset is None and start_offset > 0  # until the snapshot that allowed it to begin there
@@ -214,6 +216,19 @@ class StreamLog:
                     if isinstance(mark, records.Began) and mark.replaced:
                         replaced.add(mark.replaced)
             offset = found[-1][0] + 1 if found else partition.high_watermark
+
+    async def _until_committed(self, partition: Partition) -> None:
+        """Wait until all that was in the log when this broker came to lead it is committed: some of it has been
+        answered, and only the leader before knows which. Raises ApiError.
+        """
+        end_offset = partition.log.log_end_offset
+        for _ in range(APPEND_TIMEOUT_MS // COMMIT_LOOK_MS):
+            if partition.high_watermark >= end_offset:
+                return
+            await self._broker.timer.sleep(COMMIT_LOOK_MS)
+            if not self.is_current:
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"topic {self.topic} is led elsewhere")
+        raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, f"topic {self.topic} lacks in-sync replicas")
 
     def _apply(self, offset: int, value: bytes, *, is_partial: bool) -> records.Mark | None:
         try:

@@ -61,6 +61,14 @@ class Ended(Mark, frozen=True, tag="ended"):
         stream.end()
 
 
+class Dropped(Mark, frozen=True, tag="dropped"):
+    """No key has the topic, and none gets it again: it is about to be deleted."""
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        stream.is_dropped = True
+
+
 class Deleted(Mark, frozen=True, tag="deleted"):
     """Entries are deleted one by one."""
 
@@ -267,6 +275,7 @@ class Configured(Mark, frozen=True, tag="configured"):
 AnyMark = (
     Began
     | Ended
+    | Dropped
     | Deleted
     | Trimmed
     | Set

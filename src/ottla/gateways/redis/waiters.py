@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.gateways.redis.keyspace import Place
+from ottla.gateways.redis.placement import Place
 
 if TYPE_CHECKING:
     from ottla.gateways.redis.connection import RedisConnection
@@ -27,6 +27,11 @@ class Waiters:
     def key_count(self) -> int:
         """For how many keys somebody waits."""
         return len(self._by_place)
+
+    @property
+    def places(self) -> list[Place]:
+        """The keys for which somebody waits."""
+        return list(self._by_place)
 
     def add(self, waiter: Waiter) -> None:
         """A client waits."""
@@ -63,15 +68,16 @@ class Waiter:
 
     __slots__ = ("_connection", "_is_over", "_timer", "_waiters", "arguments", "places")
 
-    def __init__(self, waiters: Waiters, connection: RedisConnection, block: BlockError) -> None:
+    def __init__(self, waiters: Waiters, connection: RedisConnection, block: BlockError, timeout_ms: int) -> None:
+        """`timeout_ms` is what is left of the time of the command, 0 for no end."""
         self.arguments = block.arguments
         self.places = tuple(dict.fromkeys((connection.session.database, key) for key in block.keys))
         self._connection = connection
         self._waiters = waiters
         self._is_over = False
         self._timer: TimerTask | None = None
-        if block.timeout_ms:
-            self._timer = waiters.timer.schedule(block.timeout_ms, self.time_out)
+        if timeout_ms:
+            self._timer = waiters.timer.schedule(timeout_ms, self.time_out)
         waiters.add(self)
 
     def wake(self) -> None:

@@ -1,0 +1,36 @@
+"""Which keys a command names, so that it is known which brokers lead them."""
+
+from ottla.gateways.redis.command_table import Command
+from ottla.gateways.redis.error import RedisError
+from ottla.gateways.redis.numbers import find_integer
+from ottla.gateways.redis.placement import Place
+from ottla.gateways.redis.read_commands import parse_read
+
+
+def places_of(command: Command, arguments: list[bytes], database: int, databases: int) -> list[Place]:
+    """The keys of a command of a client that has a database selected, of so many; none for one that is refused."""
+    if command.name in ("xread", "xreadgroup"):
+        try:
+            options = parse_read(arguments, is_group=command.name == "xreadgroup")
+        except RedisError:
+            return []
+        return [(database, key) for key in arguments[options.at : options.at + options.keys]]
+    if not command.first_key:
+        return []
+    last = command.last_key if command.last_key > 0 else len(arguments) + command.last_key
+    places = [(database, key) for key in arguments[command.first_key : last + 1 : command.key_step]]
+    if command.name == "move":
+        other = find_integer(arguments[2])
+        if other is not None and 0 <= other < databases:
+            places.append((other, arguments[1]))
+    return places
+
+
+def is_of_one_key(command: Command) -> bool:
+    """Whether a command names just one key, and does not wait."""
+    return command.first_key > 0 and command.last_key == command.first_key and command.name != "move"
+
+
+def only_reads(command: Command) -> bool:
+    """Whether a command may be run twice where its reply was lost."""
+    return "readonly" in command.flags and command.name != "xreadgroup"

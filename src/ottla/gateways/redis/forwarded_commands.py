@@ -1,0 +1,163 @@
+"""Commands of one connection whose keys other brokers lead: sent on, and their answers given in their turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ottla.gateways.redis import reply as replies
+from ottla.gateways.redis.command_places import is_of_one_key, places_of
+from ottla.gateways.redis.command_table import find_command
+from ottla.gateways.redis.error import RedisError
+from ottla.gateways.redis.forwarding import BATCH_BYTES_MAX, BATCH_COMMANDS_MAX, CROSSED, client_of
+from ottla.gateways.redis.peer_messages import BLOCKED, Outcome, Ran, Run, Watched
+from ottla.gateways.redis.placement import ElsewhereError, Place
+from ottla.gateways.redis.read_commands import parse_read
+from ottla.gateways.redis.reply import RESP3
+from ottla.gateways.redis.session import BlockError
+
+if TYPE_CHECKING:
+    from ottla.gateways.redis.connection import RedisConnection
+
+_COUNTING: Final = frozenset({"del", "unlink", "exists", "touch"})
+"""Commands whose reply is how many of their keys there are."""
+_READING: Final = frozenset({"xread", "xreadgroup"})
+
+
+class ForwardedCommands:
+    """Of one connection. Methods raise LostError, RedisError."""
+
+    def __init__(self, connection: RedisConnection) -> None:
+        self._connection = connection
+        self._gateway = connection.gateway
+        self._forwarding = connection.gateway.forwarding
+
+    @property
+    def _keyspace_size(self) -> int:
+        return len(self._gateway.keyspace.databases)
+
+    async def run(self, arguments: list[bytes], elsewhere: ElsewhereError) -> None:
+        """Run a command, one of whose keys is led elsewhere."""
+        session = self._connection.session
+        command = find_command(self._gateway.table, arguments)
+        places = places_of(command, arguments, session.database, self._keyspace_size) or [elsewhere.place]
+        if self._forwarding.owner_of_all(places) is None:
+            await self._run_parts(arguments, command.name, places)
+            return
+        batch = [arguments]
+        if is_of_one_key(command):
+            batch += self._take(elsewhere.leader, arguments)
+        asked = Run(client_of(session), session.database, session.protocol, batch)
+        ran = await self._forwarding.until_run(places, asked, elsewhere.leader)
+        outcomes = [] if ran is None else ran.outcomes
+        self._connection.put_back(batch[len(outcomes) :])
+        for outcome in outcomes:
+            self._give(outcome)
+
+    def _take(self, leader: int, first: list[bytes]) -> list[list[bytes]]:
+        """The commands behind one that have the same leader, as far as that is plain."""
+        session, keyspace = self._connection.session, self._gateway.keyspace
+        waiting = self._connection.waiting_commands
+        taken: list[list[bytes]] = []
+        size = sum(map(len, first))
+        while waiting and len(taken) < BATCH_COMMANDS_MAX and size < BATCH_BYTES_MAX:
+            try:
+                command = find_command(self._gateway.table, waiting[0])
+            except RedisError:
+                break
+            if not is_of_one_key(command) or len(waiting[0]) <= command.first_key:
+                break
+            if keyspace.owner_of((session.database, waiting[0][command.first_key])) != leader:
+                break
+            taken.append(waiting.popleft())
+            size += sum(map(len, taken[-1]))
+        self._gateway.commands_total += len(taken)
+        session.commands += len(taken)
+        return taken
+
+    def _give(self, outcome: Outcome) -> None:
+        if outcome.kind == BLOCKED:
+            self._gateway.remote_waits.add(outcome.keys)
+            keys = [each.key for each in outcome.keys]
+            self._connection.block(BlockError(keys, outcome.timeout_ms, outcome.arguments))
+        else:
+            self._connection.give(outcome.data)
+
+    # --- keys of several brokers --------------------------------------------------------------------------------------
+
+    async def _run_parts(self, arguments: list[bytes], name: str, places: list[Place]) -> None:
+        session = self._connection.session
+        if name in _COUNTING:
+            parts = [(place, [arguments[0], place[1]]) for place in places]
+            outcomes = await self._forwarding.run_parts(session, parts)
+            self._connection.give(_sum([each.data for each in outcomes]))
+        elif name in _READING:
+            await self._read_parts(arguments, name, places)
+        else:
+            raise RedisError(CROSSED)
+
+    async def _read_parts(self, arguments: list[bytes], name: str, places: list[Place]) -> None:
+        """XREAD or XREADGROUP, stream by stream: what each gives, or to wait for all of them."""
+        session = self._connection.session
+        options = parse_read(arguments, is_group=name == "xreadgroup")
+        if options.count_max is not None or options.bytes_max is not None:
+            raise RedisError(CROSSED)
+        head, ids = arguments[: options.at], arguments[options.at + options.keys :]
+        parts = [(place, [*head, place[1], each]) for place, each in zip(places, ids, strict=True)]
+        outcomes = await self._forwarding.run_parts(session, parts)
+        for outcome in outcomes:
+            if outcome.data.startswith(b"-"):
+                self._connection.give(outcome.data)
+                return
+        null = replies.encode(replies.NULL_ARRAY, session.protocol)
+        found = [each.data for each in outcomes if each.kind != BLOCKED and each.data != null]
+        if found or options.block_ms is None:
+            self._connection.give(_merged(found, session.protocol) if found else null)
+            return
+        resolved = [
+            outcome.arguments[-1] if outcome.kind == BLOCKED else each
+            for outcome, each in zip(outcomes, ids, strict=True)
+        ]
+        self._gateway.remote_waits.add([key for each in outcomes for key in each.keys])
+        again = [*head, *(key for _, key in places), *resolved]
+        self._connection.block(BlockError([key for _, key in places], options.block_ms, again))
+
+    # --- transactions -------------------------------------------------------------------------------------------------
+
+    async def watch(self, keys: list[bytes]) -> None:
+        """WATCH of keys, some of which are led elsewhere."""
+        session = self._connection.session
+        places = [(session.database, key) for key in keys]
+        for seen in await self._forwarding.versions(places):
+            session.watched[seen.database, seen.key] = seen.version
+        self._connection.give(replies.OK.data)
+
+    async def transaction(
+        self, queued: list[list[bytes]], watched: dict[Place, bytes], places: list[Place], leader: int
+    ) -> None:
+        """EXEC whose keys another broker leads."""
+        session = self._connection.session
+        seen = [Watched(*place, version) for place, version in watched.items()]
+        asked = Run(client_of(session), session.database, session.protocol, queued, is_transaction=True, watched=seen)
+        ran: Ran | None = await self._forwarding.until_run(places, asked, leader)
+        if ran is None and self._forwarding.owner_of_all(places) is None:
+            raise RedisError(CROSSED)
+        if ran is None:
+            ran = await self._forwarding.run(self._gateway.broker.config.node_id, asked)
+        if not ran.outcomes:
+            raise RedisError("ERR no broker leads the keys of the transaction at the moment")
+        session.database, session.protocol = ran.database, ran.protocol
+        self._connection.give(ran.outcomes[0].data)
+
+
+def _sum(answers: list[bytes]) -> bytes:
+    """The sum of integers; the first error, if there is one."""
+    for answer in answers:
+        if not answer.startswith(b":"):
+            return answer
+    return b":%d\r\n" % sum(int(answer[1:-2]) for answer in answers)
+
+
+def _merged(answers: list[bytes], protocol: int) -> bytes:
+    """One reply of those of XREAD, each of one stream."""
+    bodies = [answer[answer.index(b"\r\n") + 2 :] for answer in answers]
+    return (b"%%%d\r\n" if protocol == RESP3 else b"*%d\r\n") % len(bodies) + b"".join(bodies)

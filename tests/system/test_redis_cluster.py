@@ -1,0 +1,298 @@
+"""Redis clients of three brokers: each takes every key, and a leader that is killed takes nothing with it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.retry import Retry
+
+from tests.broker_process import BrokerProcess
+from tests.cluster import Cluster, wait_until
+from tests.redis_client import RawRedis, ReplyError
+from tests.system.redis_address import redis_address as address
+
+NONE = Retry(NoBackoff(), 0)
+"""A command whose reply was lost is not sent again by the client: it may be there twice then, as with Redis."""
+
+SETTINGS = {
+    "redis.listener": "127.0.0.1:0",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("redis"), settings=SETTINGS) as cluster:
+        cluster.wait_until_registered()
+        yield cluster
+
+
+@pytest.fixture
+def clients(cluster: Cluster) -> Iterator[list[RawRedis]]:
+    """One at each broker; the keys `first`, `second` and `third` of database 0 are led by them in this order."""
+    made = [RawRedis(address(broker)) for broker in cluster.brokers.values()]
+    assert made[0].call("FLUSHALL") == "+OK"
+    for client, key in zip(made, ("first", "second", "third"), strict=True):
+        assert client.call("XADD", key, "1-0", "n", "1") == b"1-0"
+    yield made
+    for client in made:
+        client.close()
+
+
+def test_any_broker_takes_any_key(clients: list[RawRedis]) -> None:
+    for at, client in enumerate(clients):
+        for key in ("first", "second", "third"):
+            assert client.call("XADD", key, f"{at + 2}-0", "n", "v") == f"{at + 2}-0".encode()
+    for client in clients:
+        assert [client.call("XLEN", key) for key in ("first", "second", "third")] == [4, 4, 4]
+        assert sorted(client.call("KEYS", "*")) == [b"first", b"second", b"third"]
+        assert client.call("DBSIZE") == 3
+        assert client.call("EXISTS", "first", "second", "third", "none") == 3
+        assert client.call("TYPE", "second") == "+stream"
+        assert isinstance(client.call("XADD", "first", "1-0", "n", "v"), ReplyError)
+    assert clients[0].pipeline([("XADD", "third", f"{n}-0", "n", "v") for n in range(10, 400)]) == [
+        b"%d-0" % n for n in range(10, 400)
+    ]
+    assert clients[1].pipeline([("XLEN", "first"), ("PING",), ("XLEN", "third"), ("XLEN", "second")]) == [
+        4,
+        "+PONG",
+        394,
+        4,
+    ]
+    assert clients[2].call("DEL", "first", "second", "third") == 3
+    assert [client.call("DBSIZE") for client in clients] == [0, 0, 0]
+
+
+def test_groups_and_clients_that_wait_are_those_of_the_leader(cluster: Cluster, clients: list[RawRedis]) -> None:
+    first, second, third = clients
+    assert second.call("XGROUP", "CREATE", "first", "g", "0") == "+OK"
+    assert third.call("XREADGROUP", "GROUP", "g", "w", "STREAMS", "first", ">") == [
+        [b"first", [[b"1-0", [b"n", b"1"]]]]
+    ]
+    assert first.call("XPENDING", "first", "g") == [1, b"1-0", b"1-0", [[b"w", b"1"]]]
+    second.send("XREADGROUP", "GROUP", "g", "v", "BLOCK", "0", "STREAMS", "first", ">")
+    third.send("XREAD", "BLOCK", "0", "STREAMS", "third", "second", "first", "$", "$", "$")
+    wait_until(lambda: all(_waits(cluster, broker_id) for broker_id in (2, 3)), "both wait")
+    first.call("XADD", "first", "2-0", "n", "2")
+    assert second.reply() == [[b"first", [[b"2-0", [b"n", b"2"]]]]]
+    assert third.reply() == [[b"first", [[b"2-0", [b"n", b"2"]]]]]
+    assert second.call("XREAD", "BLOCK", "1", "STREAMS", "first", "$") is None
+    third.send("XREAD", "BLOCK", "0", "STREAMS", "not-yet", "0")
+    first.call("XADD", "not-yet", "1-0", "n", "1")
+    assert third.reply() == [[b"not-yet", [[b"1-0", [b"n", b"1"]]]]]
+    assert second.call("XREAD", "STREAMS", "third", "none", "first", "0", "0", "1-0") == [
+        [b"third", [[b"1-0", [b"n", b"1"]]]],
+        [b"first", [[b"2-0", [b"n", b"2"]]]],
+    ]
+
+
+def _waits(cluster: Cluster, broker_id: int) -> bool:
+    with RawRedis(address(cluster.brokers[broker_id])) as client:
+        return b"blocked_clients:1\r\n" in client.call("INFO", "clients")
+
+
+def test_transactions_are_whole_where_one_broker_leads_their_keys(clients: list[RawRedis]) -> None:
+    _, second, third = clients
+    assert second.pipeline([("MULTI",), ("XADD", "first", "5-0", "n", "5"), ("XLEN", "first"), ("EXEC",)]) == [
+        "+OK",
+        "+QUEUED",
+        "+QUEUED",
+        [b"5-0", 2],
+    ]
+    assert second.call("WATCH", "first", "none") == "+OK"
+    third.call("XADD", "first", "6-0", "n", "6")
+    assert second.pipeline([("MULTI",), ("XADD", "first", "7-0", "n", "7"), ("EXEC",)])[-1] is None
+    assert second.call("WATCH", "first", "none") == "+OK"
+    assert second.pipeline([("MULTI",), ("XADD", "first", "7-0", "n", "7"), ("EXEC",)])[-1] == [b"7-0"]
+    refused = second.pipeline([("MULTI",), ("XLEN", "first"), ("XLEN", "third"), ("EXEC",)])[-1]
+    assert "CROSSSLOT" in refused
+    assert second.pipeline([("XLEN", "first"), ("XLEN", "third")]) == [4, 1]
+
+
+def test_a_key_that_is_renamed_is_found_by_all(clients: list[RawRedis]) -> None:
+    first, second, third = clients
+    assert third.call("RENAME", "first", "renamed:1") == "+OK"
+    for client in clients:
+        assert client.call("XRANGE", "renamed:1", "-", "+") == [[b"1-0", [b"n", b"1"]]]
+        assert client.call("EXISTS", "first") == 0
+    assert second.call("XADD", "first", "1-1", "n", "new") == b"1-1"
+    assert first.call("RENAME", "renamed:1", "third").startswith("CROSSSLOT")
+    assert [client.call("XLEN", "first") for client in clients] == [1, 1, 1]
+    assert sorted(second.call("KEYS", "*")) == [b"first", b"renamed:1", b"second", b"third"]
+
+
+Id = tuple[int, int]
+
+
+def _id(text: bytes) -> Id:
+    milliseconds, _, sequence = text.partition(b"-")
+    return int(milliseconds), int(sequence)
+
+
+def _ids_of(reply: Any) -> list[bytes]:
+    """The ids that XREADGROUP of one stream gives, in whatever shape the protocol has it."""
+    rows = reply.values() if isinstance(reply, dict) else [entries for _, entries in reply or ()]
+    return [entry[0] for entries in rows for entry in (entries[0] if isinstance(entries[0], list) else entries)]
+
+
+class Load:
+    """redis-py at some brokers: writers in pipelines and workers of a group, and what they were told."""
+
+    def __init__(self, cluster: Cluster, key: str, broker_ids: list[int]) -> None:
+        self.key = key
+        self.added: list[list[Id]] = []
+        self.taken: dict[str, set[Id]] = {}
+        """By consumer, what it was given and has not tried to acknowledge."""
+        self.acknowledged: set[Id] = set()
+        self._ends = threading.Event()
+        self._failed: list[BaseException] = []
+        self._threads = [
+            threading.Thread(target=self._guarded, args=(work, Redis(*address(cluster.brokers[broker_id]), retry=NONE)))
+            for broker_id in broker_ids
+            for work in (self._write, self._work)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def end(self) -> None:
+        """Stop, and say what went wrong."""
+        self._ends.set()
+        for thread in self._threads:
+            thread.join()
+        assert not self._failed, self._failed
+
+    def _guarded(self, work: Callable[[Redis], None], client: Redis) -> None:
+        try:
+            work(client)
+        except BaseException as error:
+            self._failed.append(error)
+        finally:
+            client.close()
+
+    def _write(self, client: Redis) -> None:
+        added: list[Id] = []
+        self.added.append(added)
+        while not self._ends.is_set():
+            pipeline = client.pipeline(transaction=False)
+            for _ in range(10):
+                pipeline.xadd(self.key, {"f": "v"})
+            try:
+                added += map(_id, pipeline.execute())
+            except (RedisConnectionError, RedisTimeoutError):
+                continue
+
+    def _work(self, client: Redis) -> None:
+        consumer = uuid4().hex
+        taken = self.taken[consumer] = set()
+        while not self._ends.is_set():
+            try:
+                reply: Any = client.xreadgroup("g", consumer, {self.key: ">"}, count=5, block=50)
+                ids = _ids_of(reply)
+                taken.update(map(_id, ids))
+                if ids[:3]:
+                    taken.difference_update(map(_id, ids[:3]))
+                    client.xack(self.key, "g", *ids[:3])
+                    self.acknowledged.update(map(_id, ids[:3]))
+            except (RedisConnectionError, RedisTimeoutError):
+                continue
+
+    @property
+    def has_gone_on(self) -> Callable[[], bool]:
+        """Whether each client has got further since."""
+        before = [len(each) for each in self.added]
+        acknowledged = len(self.acknowledged)
+
+        def look() -> bool:
+            return (
+                all(len(now) > then + 50 for now, then in zip(self.added, before, strict=True))
+                and len(self.acknowledged) > acknowledged + 20
+            )
+
+        return look
+
+
+def _kill_leaders(cluster: Cluster, key: str, rounds: int) -> None:
+    with RawRedis(address(cluster.brokers[1])) as client:
+        client.call("XGROUP", "CREATE", key, "g", "0", "MKSTREAM")
+    cluster.wait_until_in_sync(key)
+    loads: list[Load] = []
+    for _ in range(rounds):
+        leader = cluster.leader(key)
+        others = [broker_id for broker_id, broker in cluster.brokers.items() if broker is not leader]
+        load = Load(cluster, key, others)
+        loads.append(load)
+        try:
+            wait_until(lambda load=load: len(load.added) == 2 and len(load.taken) == 2, "all have begun")  # type: ignore[misc]
+            wait_until(load.has_gone_on, "work is done")
+            leader.kill()
+            wait_until(load.has_gone_on, "work goes on")
+        finally:
+            load.end()
+        leader.start()
+        cluster.wait_until_in_sync(key)
+    for broker_id in cluster.brokers:
+        _check(cluster, broker_id, key, loads)
+
+
+def _check(cluster: Cluster, broker_id: int, key: str, loads: list[Load]) -> None:
+    with RawRedis(address(cluster.brokers[broker_id])) as client:
+        kept = [_id(entry[0]) for entry in client.call("XRANGE", key, "-", "+")]
+        pending = {_id(row[0]): row[1].decode() for row in client.call("XPENDING", key, "g", "-", "+", "10000000")}
+    assert kept == sorted(set(kept)), "ids never go back"
+    for load in loads:
+        for added in load.added:
+            assert added == sorted(set(added)), "ids never go back"
+            assert set(added) <= set(kept), "nothing that was answered is lost"
+        assert not load.acknowledged & pending.keys()
+        for consumer, taken in load.taken.items():
+            assert {each: pending.get(each) for each in taken} == dict.fromkeys(taken, consumer), "owners survive"
+
+
+def test_a_leader_that_is_killed_takes_nothing_with_it(cluster: Cluster) -> None:
+    _kill_leaders(cluster, "jobs", 1)
+
+
+@pytest.mark.long
+def test_leaders_are_killed_again_and_again(tmp_path: Path) -> None:
+    with Cluster(tmp_path, settings=SETTINGS) as cluster:
+        cluster.wait_until_registered()
+        _kill_leaders(cluster, "jobs", 6)
+
+
+def test_a_client_waits_on_when_the_leader_is_killed(cluster: Cluster) -> None:
+    with RawRedis(address(cluster.brokers[2])) as client:
+        client.call("XADD", "moves", "1-0", "n", "1")
+    cluster.wait_until_in_sync("moves")
+    leader = cluster.leader("moves")
+    one, other = [broker for broker in cluster.brokers.values() if broker is not leader]
+    with RawRedis(address(one)) as waiting:
+        waiting.send("XREAD", "BLOCK", "0", "STREAMS", "moves", "$")
+        wait_until(lambda: _waits(cluster, _number(cluster, one)), "the client waits")
+        leader.kill()
+        wait_until(lambda: _is_added(other, "moves"), "an entry is added")
+        assert waiting.reply() == [[b"moves", [[b"2-0", [b"n", b"2"]]]]]
+    leader.start()
+
+
+def _is_added(broker: BrokerProcess, key: str) -> bool:
+    """A client whose command was on its way when the leader died is told that it is not known; it asks again."""
+    with RawRedis(address(broker)) as client:
+        try:
+            reply = client.call("XADD", key, "2-0", "n", "2")
+        except (EOFError, ConnectionError):
+            return False
+    return reply == b"2-0" or "equal or smaller" in reply
+
+
+def _number(cluster: Cluster, wanted: BrokerProcess) -> int:
+    return next(broker_id for broker_id, broker in cluster.brokers.items() if broker is wanted)
