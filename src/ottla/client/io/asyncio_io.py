@@ -14,7 +14,7 @@ from ottla.client.io.correlation import Correlation
 from ottla.client.io.first_to_answer import first_to_answer
 from ottla.client.io.frame_reader import FrameReader
 from ottla.client.io.handshake import Handshake
-from ottla.client.io.unreachable import lost, not_a_broker, unreachable
+from ottla.client.io.unreachable import lost, not_a_broker, unreachable, unreadable
 from ottla.client.io.version_table import VersionTable
 from ottla.client.options import ClientOptions
 from ottla.client.sasl import ClientSasl
@@ -140,7 +140,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         try:
             _, message = wire.decode_response(api_key, version, frame)
         except InvalidInputError as error:
-            self._end(ProtocolViolationError(f"the answer of {self._address} cannot be read: {error}"))
+            self._end(unreadable(self._address, error))
             assert self._error is not None
             raise self._error from error
         return cast("R", message)
@@ -207,7 +207,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
                 if not waiter.done():
                     waiter.set_result(frame)
         except ProtocolViolationError as error:
-            self._end(error)
+            self._end(unreadable(self._address, error))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop, once, whoever ended the connection."""

@@ -19,7 +19,7 @@ from ottla.client.io.correlation import Correlation
 from ottla.client.io.frame_reader import FrameReader
 from ottla.client.io.handshake import Handshake
 from ottla.client.io.retry import Deadline
-from ottla.client.io.unreachable import lost, not_a_broker, unreachable
+from ottla.client.io.unreachable import lost, not_a_broker, unreachable, unreadable
 from ottla.client.io.version_table import VersionTable
 from ottla.client.options import ClientOptions
 from ottla.client.sasl import ClientSasl
@@ -194,7 +194,7 @@ class BlockingConnection:
         except OSError as error:
             raise self._end(lost(self._address, error, 1)) from error
         except ProtocolViolationError as error:
-            raise self._end(error) from None
+            raise self._end(unreadable(self._address, error)) from None
         except BaseException:
             self.close()  # interrupted, by Ctrl-C perhaps: what is asked next would be given this answer
             raise
@@ -206,7 +206,7 @@ class BlockingConnection:
         try:
             _, answer = wire.decode_response(message.API_KEY, version, frame)
         except InvalidInputError as error:
-            raise self._end(ProtocolViolationError(f"the answer of {self._address} cannot be read: {error}")) from error
+            raise self._end(unreadable(self._address, error)) from error
         return cast("R", answer)
 
     def _end(self, error: ClientError) -> ClientError:

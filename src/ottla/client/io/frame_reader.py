@@ -15,6 +15,7 @@ from ottla.client.errors import ProtocolViolationError
 
 SCRATCH_BYTES = 64 * 1024
 _LENGTH_BYTES = 4
+_TLS_ALERT = b"\x15\x03"
 
 
 class FrameReader:
@@ -63,10 +64,7 @@ class FrameReader:
         while self._end - position >= _LENGTH_BYTES:
             size = int.from_bytes(self._scratch_view[position : position + _LENGTH_BYTES], "big", signed=True)
             if not 0 <= size <= self._max_frame_bytes:
-                raise ProtocolViolationError(
-                    f"the peer announced a response of {size} bytes, the limit is {self._max_frame_bytes}:"
-                    " is it a Kafka listener?"
-                )
+                raise ProtocolViolationError(self._no_length(size))
             start = position + _LENGTH_BYTES
             if self._end - start < size:
                 if size > SCRATCH_BYTES - _LENGTH_BYTES:
@@ -80,6 +78,14 @@ class FrameReader:
             self._scratch_view[:rest] = bytes(self._scratch_view[position : self._end])
         self._end = rest
         return frames
+
+    def _no_length(self, size: int) -> str:
+        first = size.to_bytes(_LENGTH_BYTES, "big", signed=True)
+        if first == b"HTTP":
+            return "it is HTTP: is it a Kafka listener, and no proxy in between?"
+        if first.startswith(_TLS_ALERT):
+            return "it is a TLS alert: is its listener one of this security.protocol?"
+        return f"a response of {size} bytes, and the limit is {self._max_frame_bytes}: is it a Kafka listener?"
 
     def _begin_frame(self, start: int, size: int) -> None:
         have = self._end - start

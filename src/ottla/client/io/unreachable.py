@@ -9,6 +9,7 @@ from ottla.client.errors import (
     BrokerUnreachableError,
     ClientError,
     ConnectionLostError,
+    ProtocolViolationError,
     RequestTimedOutError,
 )
 from ottla.protocol.message import ApiMessage
@@ -66,6 +67,11 @@ def lost(address: Address, error: BaseException | None, unanswered: int = 0) -> 
     ended = ConnectionLostError(f"connection to {address} lost{waiting}: {why}")
     ended.__cause__ = error
     return ended
+
+
+def unreadable(address: Address, error: Exception) -> ProtocolViolationError:
+    """The error for an answer that is not one of Kafka's protocol, or not to what was asked."""
+    return ProtocolViolationError(f"the answer of {address} cannot be read: {error}")
 
 
 def _tls_reason(error: BaseException | None, *, was_ended: bool = False) -> str | None:

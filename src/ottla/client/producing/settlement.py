@@ -98,7 +98,9 @@ class Settlement:
         """Give up what was taken more than `timeout_ms` ago and is not in flight, with the last reason there was."""
         for batch in self._accumulator.older_than(now_ms - timeout_ms):
             cause = self._last_error.get(batch.topic_partition)
-            what = f"{batch.record_count} records for {batch.topic_partition} were not delivered within {timeout_ms} ms"
+            records = "1 record" if batch.record_count == 1 else f"{batch.record_count} records"
+            verb = "was" if batch.record_count == 1 else "were"
+            what = f"{records} for {batch.topic_partition} {verb} not delivered within {timeout_ms} ms"
             code = cause.code if isinstance(cause, BrokerError) else ErrorCode.REQUEST_TIMED_OUT
             self.give_up(batch, broker_error(code, what, str(cause) if cause is not None else self._waits_for()))
 

@@ -128,7 +128,7 @@ def test_when_no_address_answers_all_are_named(run, closed_port):
 def test_a_peer_that_does_not_speak_the_protocol_is_found_out(run):
     with ScriptedBroker() as broker:
         broker.handlers[ApiVersionsRequest] = lambda request, version: b"HTTP/1.1 400 Bad Request\r\n\r\n"
-        with pytest.raises(ProtocolViolationError, match="is it a Kafka listener"):
+        with pytest.raises(ProtocolViolationError, match=f"the answer of {broker.address} .*: is it a Kafka listener"):
             run(connect, broker.address)
 
 

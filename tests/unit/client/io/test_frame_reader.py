@@ -47,11 +47,19 @@ def test_a_frame_is_the_callers_to_keep():
     assert bytes(first) == b"first"
 
 
-@pytest.mark.parametrize("length", [101, -1, 0x48545450])
-def test_a_length_beyond_the_limit_ends_the_stream_before_anything_is_allocated(length):
+@pytest.mark.parametrize(
+    ("first", "reason"),
+    [
+        (bytes([0, 0, 0, 101]), "a response of 101 bytes, and the limit is 100"),
+        (b"\xff" * 4, "a response of -1 bytes"),
+        (b"HTTP", "it is HTTP"),
+        (b"\x15\x03\x03\x00", "it is a TLS alert"),
+    ],
+)
+def test_a_length_beyond_the_limit_ends_the_stream_before_anything_is_allocated(first, reason):
     reader = FrameReader(max_frame_bytes=100)
-    with pytest.raises(ProtocolViolationError, match=f"of {length} bytes"):
-        _views(reader, length.to_bytes(4, "big", signed=True))
+    with pytest.raises(ProtocolViolationError, match=reason):
+        _views(reader, first)
 
 
 def test_a_frame_of_just_the_limit_passes():

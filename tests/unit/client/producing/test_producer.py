@@ -202,7 +202,7 @@ async def test_what_is_not_delivered_in_time_fails_with_the_last_reason():
     with AppendingBroker({"t": 1}) as broker:
         broker.faults = [int(ErrorCode.NOT_ENOUGH_REPLICAS)] * 10_000
         async with producer(broker, delivery_timeout_ms=2_000) as sending:
-            with pytest.raises(BrokerError, match=r"1 records for t-0 .* within 2000 ms.*NOT_ENOUGH_REPLICAS"):
+            with pytest.raises(BrokerError, match=r"1 record for t-0 was .* within 2000 ms.*NOT_ENOUGH_REPLICAS"):
                 await sending.send_and_wait("t", b"late")
 
 
