@@ -1,7 +1,9 @@
 """HTTP/1.1 for a gateway: whole requests in, answers out, one after the other on each connection (RFC 9112).
 
 What is HTTP is read and written by h11. A request has to be there within a time, whatever the pace of its bytes, and
-has a largest size; a client that sends more while it waits for an answer is closed.
+has a largest size; a client that sends more while it waits for an answer is closed. The rest of a body that is refused
+is received and dropped: to hang up on a client that still sends resets the connection, and it may never see the answer
+(RFC 9112, section 9.6).
 """
 
 import json
@@ -35,6 +37,10 @@ IDLE_MS: Final = 75_000
 """How long a connection may have nothing to do."""
 UNFINISHED_BYTES_MAX: Final = 64 * 1024 * 1024
 """Bytes of bodies that have not arrived to their end, of all connections of a listener."""
+REFUSED_MS: Final = 10_000
+"""For how long the rest of a body that is refused is received, unless all of it has come or the client hangs up."""
+REFUSED_BYTES_MAX: Final = 256 * 1024 * 1024
+"""How much of it is received."""
 JSON_TYPE: Final = "application/json; charset=utf-8"
 TEXT_TYPE: Final = "text/plain; charset=utf-8"
 _FIELDS_MAX: Final = 100
@@ -92,6 +98,10 @@ class HttpConnection:
         self._path = ""
         self._body = bytearray()
         self._body_max = 0
+        self._body_length: int | None = 0
+        """As the client said; None where it did not."""
+        self._refused_left: int | None = None
+        """Of a body that is refused the bytes that may still come."""
         self._held_bytes = 0
         self._answering: asyncio.Task[None] | None = None
         self._deadline: TimerTask | None = None
@@ -99,6 +109,11 @@ class HttpConnection:
     def on_frame(self, data: memoryview, buffer: "ReceiveBuffer", slot: "ResponseSlot") -> None:
         """Bytes have arrived."""
         slot.send(())
+        if self._refused_left is not None:
+            before, self._refused_left = self._refused_left, self._refused_left - len(data)
+            if self._refused_left <= 0 < before:
+                self._end()
+            return
         try:
             self._http.receive_data(bytes(data))
             self._go_on()
@@ -120,7 +135,7 @@ class HttpConnection:
             self._answering.cancel()
 
     def _go_on(self) -> None:
-        while self._answering is None:
+        while self._answering is None and self._refused_left is None:
             if self._deadline is None and self._http.trailing_data[0]:
                 self._set_deadline(REQUEST_MS)
             event = self._http.next_event()
@@ -131,10 +146,10 @@ class HttpConnection:
                     self._body += event.data
                     held, self._held_bytes = self._held_bytes, len(self._body)
                     if not self._service.unfinished.move(held, self._held_bytes):
-                        self._refuse(503, "too many bytes of unfinished requests are held")
+                        self._refuse_body(503, "too many bytes of unfinished requests are held")
                         return
                     if len(self._body) > self._body_max:
-                        self._refuse(413, "the body is too large")
+                        self._refuse_body(413, "the body is too large")
                         return
                 case h11.EndOfMessage():
                     self._set_deadline(None)
@@ -152,9 +167,10 @@ class HttpConnection:
         self._forget_body()
         self._path = _path_of(request)
         self._body_max = self._service.limit(self._path)
-        length = next((value for name, value in request.headers if name == b"content-length"), b"0")
-        if len(length) > 18 or int(length) > self._body_max:
-            self._refuse(413, "the body is too large")
+        names = dict(request.headers)
+        self._body_length = None if b"transfer-encoding" in names else int(names.get(b"content-length", b"0")[:19])
+        if self._body_length is not None and self._body_length > self._body_max:
+            self._refuse_body(413, "the body is too large")
 
     async def _answer(self) -> None:
         request = self._request
@@ -188,10 +204,32 @@ class HttpConnection:
 
     def _refuse(self, status: int, why: str) -> None:
         """Answer a request that is not read to its end, and close."""
+        self._tell(status, why)
+        self._end()
+
+    def _refuse_body(self, status: int, why: str) -> None:
+        """Answer a request whose body is not wanted, and close when no more of it is on its way."""
+        if self._http.they_are_waiting_for_100_continue:
+            self._refuse(status, why)
+            return
+        came = len(self._body) + len(self._http.trailing_data[0])
+        self._tell(status, why)
+        self._forget_body()
+        left = REFUSED_BYTES_MAX if self._body_length is None else self._body_length - came
+        self._refused_left = min(left, REFUSED_BYTES_MAX)
+        if self._refused_left > 0:
+            self._set_deadline(REFUSED_MS)
+        else:
+            self._end()
+
+    def _tell(self, status: int, why: str) -> None:
         self._set_deadline(None)
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._respond(self._service.refuse(status, why, self._path), ends=True)
         self._connection.complain(why)
+
+    def _end(self) -> None:
+        self._set_deadline(None)
         self._connection.drain()
 
     def _respond(self, response: HttpResponse, *, ends: bool = False) -> None:
@@ -217,6 +255,9 @@ class HttpConnection:
 
     def _on_late(self) -> None:
         self._deadline = None
+        if self._refused_left is not None:
+            self._end()
+            return
         self._refuse(408, f"its request took more than {REQUEST_MS} ms")
 
 

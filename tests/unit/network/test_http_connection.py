@@ -8,6 +8,8 @@ from typing import Any, cast
 from ottla.network.http_connection import (
     AHEAD_BYTES_MAX,
     HEAD_BYTES_MAX,
+    REFUSED_BYTES_MAX,
+    REFUSED_MS,
     REQUEST_MS,
     HttpConnection,
     HttpRequest,
@@ -116,8 +118,35 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_there() -> None:
         async with peer() as (client, _):
             answer = await client.say(sent)
             assert answer.startswith((b"HTTP/1.1 413 ", b"HTTP/1.1 400 ")), answer
-            assert client.is_draining
             assert not client.asked
+
+
+async def test_the_rest_of_a_body_that_is_refused_is_received_so_that_its_client_sees_the_answer() -> None:
+    head = b"POST / HTTP/1.1\r\nHost: h\r\n"
+    async with peer() as (client, _):
+        answer = await client.say(head + b"Content-Length: 1001\r\n\r\n" + b"x" * 400)
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        assert await client.say(b"x" * 600) == b""
+        assert not client.is_draining
+        assert await client.say(b"x") == b""
+        assert client.is_draining, "all of it has come"
+    async with peer() as (client, timer):
+        await client.say(head + b"Transfer-Encoding: chunked\r\n\r\n3e9\r\n" + b"x" * 1001)
+        assert await client.say(b"x" * 5_000) == b""
+        timer.advance(REFUSED_MS - 1)
+        assert not client.is_draining
+        timer.advance(1)
+        assert client.is_draining, "it has had its time"
+    async with peer() as (client, _):
+        await client.say(head + b"Content-Length: 99999999999999999999\r\n\r\n")
+        piece = b"x" * (1 << 20)
+        for _ in range(REFUSED_BYTES_MAX >> 20):
+            assert not client.is_draining
+            client.handler.on_frame(memoryview(piece), cast("Any", None), cast("Any", client))
+        assert client.is_draining, "it has sent enough"
+    async with peer() as (client, _):
+        await client.say(head + b"Content-Length: 1001\r\nExpect: 100-continue\r\n\r\n")
+        assert client.is_draining, "it sends nothing before it is asked to"
 
 
 async def test_what_is_no_http_is_refused_and_the_connection_ends() -> None:
