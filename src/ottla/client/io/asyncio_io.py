@@ -216,6 +216,32 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             self.on_closed()
 
 
+async def _connected(address: Address, options: ClientOptions) -> AsyncioConnection:
+    """A connection to the first place of an address that takes one. Raises OSError, that of the first if none does.
+
+    The name is looked up here: uvloop's `create_connection` leaves a look-up behind where it is cancelled, and when
+    that one fails Python writes a traceback.
+    """
+    loop = asyncio.get_running_loop()
+    context = None if options.tls is None else options.tls.context()
+    refused: OSError | None = None
+    for _, _, _, _, place in await loop.getaddrinfo(*address, type=socket.SOCK_STREAM):
+        host, port, *rest = place
+        try:
+            _, connection = await loop.create_connection(
+                lambda: AsyncioConnection(address, options),
+                f"{host}%{rest[1]}" if any(rest[1:]) else str(host),
+                int(port),
+                ssl=context,
+                server_hostname=None if context is None else address.host,
+            )
+        except OSError as error:
+            refused = refused or error
+        else:
+            return connection
+    raise refused or OSError(f"{address.host} has no address")
+
+
 class AsyncioIo:
     """A `ClientIo` on the running event loop."""
 
@@ -226,16 +252,9 @@ class AsyncioIo:
 
     async def connect(self, address: Address, options: ClientOptions) -> AsyncioConnection:
         """Connect and agree on versions; see `ClientIo.connect`."""
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(options.connect_timeout_ms / 1000):
-                context = None if options.tls is None else options.tls.context()
-                _, connection = await loop.create_connection(
-                    lambda: AsyncioConnection(address, options),
-                    *address,
-                    ssl=context,
-                    server_hostname=None if context is None else address.host,
-                )
+                connection = await _connected(address, options)
         except (OSError, TimeoutError) as error:
             raise unreachable(address, error, is_encrypted=options.tls is not None) from error
         try:
