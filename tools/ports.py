@@ -36,8 +36,11 @@ def ports_of_servers(first_of_clients: int, last_of_clients: int) -> range:
 
 def ports_of_worker(ports: range, worker: str) -> range:
     """The part of them in which a process of a test run chooses, `gw0` being the first; all of them outside of one."""
-    number = worker.removeprefix("gw")
-    return ports[int(number) % _WORKERS :: _WORKERS] if number.isdecimal() else ports
+    number, size = worker.removeprefix("gw"), len(ports) // _WORKERS
+    if not number.isdecimal():
+        return ports
+    first = int(number) % _WORKERS * size
+    return ports[first : first + size]
 
 
 def free_ports(count: int) -> list[int]:
@@ -46,25 +49,34 @@ def free_ports(count: int) -> list[int]:
     A client that tries such a port again and again before its server listens is at some time given that very port as
     its own, is then connected to itself, and the server cannot have the port any more.
     """
+    _choice(count)  # nothing that is given here is forgotten before the last one
+    return [port for _ in range(count) for port in adjacent_free_ports(1)]
+
+
+def adjacent_free_ports(count: int) -> list[int]:
+    """`free_ports` that follow one another, as the brokers have them that one `ottla serve` starts."""
+    choice = _choice(count)
+    chance = random.SystemRandom()  # two processes that were seeded alike must not choose alike
+    while True:
+        at = chance.randrange(len(choice) - count + 1)
+        ports = list(choice[at : at + count])
+        if _given.isdisjoint(ports) and all(map(_is_free, ports)):
+            _given.update(ports)
+            return ports
+
+
+def _choice(count: int) -> range:
+    """The ports of this process; what was given is forgotten where it leaves too few for so many more."""
     choice = ports_of_worker(ports_of_servers(*ports_of_clients()), os.environ.get("PYTEST_XDIST_WORKER", ""))
     if len(_given) + count > len(choice) // 2:
         _given.clear()
-    chance = random.SystemRandom()  # two processes that were seeded alike must not choose alike
-    sockets: list[socket.socket] = []
-    try:
-        while len(sockets) < count:
-            port = chance.choice(choice)
-            if port in _given:
-                continue
-            each = socket.socket()
-            try:
-                each.bind(("127.0.0.1", port))
-            except OSError:
-                each.close()
-            else:
-                sockets.append(each)
-                _given.add(port)
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    return choice
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

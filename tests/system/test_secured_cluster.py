@@ -17,7 +17,7 @@ from ottla.client.io.asyncio_io import AsyncioIo
 from ottla.client.io.cluster import Cluster
 from ottla.client.options import ClientOptions
 from ottla.model.acl import AclBinding
-from tools.ports import free_ports
+from tools.ports import adjacent_free_ports
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ SETTINGS = ("authorizer.class.name=StandardAuthorizer", "super.users=User:admin"
 @pytest.fixture
 def addresses(tmp_path: Path) -> Iterator[list[str]]:
     """Where the brokers listen."""
-    (port, *_) = free_ports(3)
+    port = adjacent_free_ports(3)[0]
     command = [sys.executable, "-m", "ottla.cli", "serve", "--brokers", "3", "--data", str(tmp_path / "data")]
     for setting in (f"listeners=SASL_PLAINTEXT://127.0.0.1:{port}", *SETTINGS):
         command += ["--set", setting]
