@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.waiting_lines import ended, without_waiting
+
 OTTLA = [sys.executable, "-m", "ottla.cli", "pipeline"]
 DEADLINE_S = 300
 
@@ -75,7 +77,7 @@ class Driver:
     def stderr(self) -> str:
         """What it said there."""
         self._stderr.seek(0)
-        return self._stderr.read()
+        return without_waiting(self._stderr.read())
 
     def __enter__(self) -> Driver:
         return self
@@ -91,10 +93,11 @@ class Driver:
 
 def command(name: str, file: Path, bootstrap: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Another command on a pipeline file, to its end."""
-    return subprocess.run(
+    done = subprocess.run(
         [*OTTLA, name, str(file), "-b", bootstrap, *arguments],
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,
         check=False,
     )
+    return ended(done)

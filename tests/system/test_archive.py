@@ -33,13 +33,14 @@ from ottla.runtime.disk import OsDisk
 from tests.broker_process import BrokerProcess
 from tests.cluster import wait_until
 from tests.committed_records import wait_until_ended
+from tests.waiting_lines import ended, without_waiting
 
 QUIET = {"log_level": 0}
 
 
 def ottla(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ottla.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return ended(subprocess.run(command, capture_output=True, text=True, timeout=300, check=False))
 
 
 def done(*arguments: object) -> Any:
@@ -261,7 +262,7 @@ def test_a_restored_record_that_is_not_the_archived_one_fails_the_restore(
     monkeypatch.setattr(restoring, "broker_on", disturbed)
     code = run(["archive", "restore", str(archive), "--data", str(restored), "--json"])
     said = capsys.readouterr()
-    assert (code, said.err.count("\n"), restored.exists()) == (1, 1, False), said
+    assert (code, without_waiting(said.err).count("\n"), restored.exists()) == (1, 1, False), said
     assert "events.x-0: offset 4: not as archived: value; 2 of 4 partitions are not restored" in said.err
     differences = {
         (each["topic"], part["partition"]): part["difference"]

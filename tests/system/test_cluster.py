@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.cluster import Cluster, wait_until
+from tests.waiting_lines import ended
 
 NewCluster = Callable[..., Cluster]
 
@@ -120,7 +121,7 @@ def test_all_killed_at_once_come_back_with_everything(cluster: Cluster) -> None:
 def run(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ottla.cli", *arguments]
     environment = {**os.environ, "OTTLA_BOOTSTRAP": cluster.bootstrap}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    return ended(subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False))
 
 
 def ottla(cluster: Cluster, *arguments: str) -> str:

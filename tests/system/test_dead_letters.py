@@ -30,6 +30,7 @@ from ottla.pipelines.dead_letters.redrive import Rules
 from ottla.pipelines.dead_letters.redriving import Letters, group_of, redrive
 from tests.broker_process import BrokerProcess
 from tests.committed_records import committed_records, wait_until_ended
+from tests.waiting_lines import ended
 
 OTTLA = [sys.executable, "-m", "ottla.cli", "dlq"]
 DEADLINE_S = 300
@@ -87,7 +88,7 @@ class Place:
             [*OTTLA, *arguments], capture_output=True, text=True, env=env, timeout=DEADLINE_S, check=False
         )
         assert "Traceback" not in done.stderr
-        return done
+        return ended(done)
 
     def ok(self, *arguments: str) -> str:
         done = self.run(*arguments)

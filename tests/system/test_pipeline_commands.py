@@ -37,6 +37,7 @@ from tests.broker_process import BrokerProcess
 from tests.system.numbers_pipeline import Numbers, new_name
 from tests.system.spark_session import pipeline_session
 from tests.system.test_pipelines import Broker
+from tests.waiting_lines import without_waiting
 
 pytestmark = pytest.mark.long
 
@@ -89,7 +90,8 @@ def ottla(
         where = [] if name == "test" else ["-b", broker.bootstrap]
         capsys.readouterr()
         code = run_command(["pipeline", name, str(file), *where, *arguments])
-        return Ran(code, *capsys.readouterr())
+        said = capsys.readouterr()
+        return Ran(code, said.out, without_waiting(said.err))
 
     return run
 

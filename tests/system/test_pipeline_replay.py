@@ -22,6 +22,7 @@ from ottla.pipelines.replay.replayed import ReplayRange, replayed
 from ottla.pipelines.spec import read
 from tests.broker_process import BrokerProcess
 from tests.committed_records import wait_until_ended
+from tests.waiting_lines import ended
 
 OTTLA = [sys.executable, "-m", "ottla.cli", "pipeline"]
 DEADLINE_S = 60
@@ -81,7 +82,7 @@ class Pipeline:
             check=False,
         )
         assert "Traceback" not in done.stderr
-        return done
+        return ended(done)
 
     def committed(self) -> list[int]:
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.name})

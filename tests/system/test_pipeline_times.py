@@ -25,6 +25,7 @@ from ottla.pipelines.testing import run_tests
 from tests.broker_process import BrokerProcess
 from tests.system.spark_session import pipeline_session
 from tests.system.test_pipelines import Broker, run
+from tests.waiting_lines import without_waiting
 
 FILE = """
 name = "times"
@@ -280,7 +281,7 @@ def test_inspect_says_what_production_would_drop_of_the_rows_that_it_shows(
         code = run_command(command)
         said = capsys.readouterr()
         assert code == 0, said
-        return [json.loads(line) for line in said.out.splitlines()], said.err.splitlines()
+        return [json.loads(line) for line in said.out.splitlines()], without_waiting(said.err).splitlines()
 
     refused = "events: production sets 2 rows aside: dead letter: at is "
     rows, said = inspected("once")

@@ -24,6 +24,7 @@ from ottla.protocol.messages.streams_group_heartbeat import (
     Topology,
 )
 from tests.broker_process import BrokerProcess
+from tests.waiting_lines import ended
 
 SETTINGS = {"group.streams.initial.rebalance.delay.ms": "0", "group.streams.min.assignment.interval.ms": "0"}
 TOPOLOGY = Topology(
@@ -92,7 +93,7 @@ def member(broker: BrokerProcess) -> Iterator[Member]:
 def cli(broker: BrokerProcess, *arguments: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "OTTLA_BOOTSTRAP": broker.bootstrap}
     command = [sys.executable, "-m", "ottla.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=DEADLINE_S, check=False)
+    return ended(subprocess.run(command, capture_output=True, text=True, env=env, timeout=DEADLINE_S, check=False))
 
 
 def ok(broker: BrokerProcess, *arguments: str) -> str:

@@ -13,13 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.broker_process import BrokerProcess
 from tests.cluster import Cluster, wait_until
+from tests.hostile.raw_peer import RawPeer
 
 OTTLA = [sys.executable, "-m", "ottla.cli"]
 DEADLINE_S = 300
 
-LIMIT_MS = "4000"
+LIMIT_MS = "6000"
+"""Twice the time after which something is said: a busy machine may say what it waits for itself before."""
 SOON = ("-X", f"default.api.timeout.ms={LIMIT_MS}")
 CONSUME = ("consume", "t", "--retry-timeout-ms", LIMIT_MS)
 COMMANDS = {
@@ -65,15 +68,15 @@ def ok(bootstrap: str, *arguments: str) -> None:
 
 
 def expect(told: Told, what: str) -> None:
-    """Each has said what it waits for, and at the end why it gave up."""
+    """Each has said what it waits for, on a busy machine among other things, and at the end why it gave up."""
     for name, (code, lines) in told.items():
         assert code in (1, 3), (name, code, lines)
         waiting = [line for line in lines if line.startswith("ottla: waiting: ")]
         assert waiting, (name, lines)
         assert lines[-1].startswith("ottla: "), (name, lines)
         assert lines[-1] not in waiting, (name, lines)
-        for line in (waiting[0], lines[-1]):
-            assert re.search(what, line), (name, what, lines)
+        assert any(re.search(what, line) for line in waiting), (name, what, lines)
+        assert re.search(what, lines[-1]), (name, what, lines)
 
 
 @contextmanager
@@ -83,16 +86,26 @@ def silent_peer() -> Iterator[str]:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
 
+def make_coordinators(bootstrap: str) -> None:
+    """Have the topic of groups made: a command that waits for it would say so."""
+    with RawPeer(int(bootstrap.rpartition(":")[2])) as peer:
+        wanted = FindCoordinatorRequest(coordinator_keys=("g",))
+        wait_until(lambda: peer.ask(wanted, 6).coordinators[0].error_code == 0, "the coordinator of a group")
+
+
 @contextmanager
 def advertising(data: Path, address: str) -> Iterator[str]:
     """A broker that sends its clients elsewhere; where it listens."""
     command = [*OTTLA, "serve", "--data", str(data), "--kafka", "127.0.0.1:0", "--advertise", address]
+    command += ["--set", "offsets.topic.num.partitions=1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as serving:
         try:
             assert serving.stdout is not None
             ready = serving.stdout.readline()
             assert f" (advertised as {address}), data " in ready
-            yield ready.split("kafka ")[1].split(" ")[0]
+            bootstrap = ready.split("kafka ")[1].split(" ")[0]
+            make_coordinators(bootstrap)
+            yield bootstrap
         finally:
             serving.terminate()
 
