@@ -15,7 +15,7 @@ class RawRedis:
     """One connection. Maps are lists of pairs marked `%`, verbatim strings tuples, simple strings `+...`."""
 
     def __init__(self, address: tuple[str, int], protocol: int = 2) -> None:
-        self.socket = socket.create_connection(address, timeout=30)
+        self.socket = socket.create_connection(address, timeout=60)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._data = b""
         if protocol == 3:

@@ -39,8 +39,16 @@ async def prepare(bootstrap: str, name: str, partitions: int = 1, replicas: int 
     await cluster.connect()
     admin = Admin(cluster)
     await admin.create_topic(NewTopic(name, partitions, replicas))
-    given = {"share.auto.offset.reset": "earliest", **{key.replace("_", "."): value for key, value in settings.items()}}
-    await admin.alter_configs(ConfigResource.group(name), given)
+    cluster.close()
+    await configure(bootstrap, name, share_auto_offset_reset="earliest", **settings)
+
+
+async def configure(bootstrap: str, group: str, **settings: str) -> None:
+    """Set what holds for a group."""
+    cluster = Cluster(ClientOptions.of(bootstrap), AsyncioIo())
+    await cluster.connect()
+    given = {key.replace("_", "."): value for key, value in settings.items()}
+    await Admin(cluster).alter_configs(ConfigResource.group(group), given)
     cluster.close()
 
 
@@ -173,7 +181,10 @@ async def shared_work(bootstrap: str, name: str) -> None:
 
 
 async def expired_lock(bootstrap: str, name: str, lock_ms: int) -> None:
-    """A record that was not acknowledged in time is another's: its acknowledgement is refused."""
+    """A record that was not acknowledged in time is another's: its acknowledgement is refused.
+
+    The other member's lock lasts for a minute, as it has to acknowledge in time.
+    """
     await prepare(bootstrap, name, share_record_lock_duration_ms=str(lock_ms))
     await produce(bootstrap, name, "a")
     async with (
@@ -183,6 +194,7 @@ async def expired_lock(bootstrap: str, name: str, lock_ms: int) -> None:
         one.subscribe([name])
         [record] = await one_poll(one)
         assert one.lock_timeout_ms == lock_ms
+        await configure(bootstrap, name, share_record_lock_duration_ms="60000")
         other.subscribe([name])
         [again] = await one_poll(other)
         assert again.delivery_count == 2

@@ -62,7 +62,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]
         acls.append(allow(ResourceType.GROUP, "free-", AclOperation.READ))
         admin = AdminClient({"bootstrap.servers": process.bootstrap})
         for made in admin.create_acls(acls).values():
-            made.result(30)
+            made.result(60)
         process.stop()
         process.settings = SETTINGS
         process.start()

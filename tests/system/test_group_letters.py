@@ -45,9 +45,9 @@ def produce(broker: BrokerProcess, topic: str, *values: bytes) -> None:
 def work(
     broker: BrokerProcess, name: str, verdicts: Verdicts, until: Callable[[list[ShareRecord]], bool]
 ) -> list[ShareRecord]:
-    """Be a member that settles each record as it is told, else accepts it, until enough were seen or 30 s are over."""
+    """Be a member that settles each record as it is told, else accepts it, until enough were seen or 120 s are over."""
     seen: list[ShareRecord] = []
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     options = ShareConsumerOptions(name, acknowledgement_mode=AcknowledgementMode.EXPLICIT)
     with SyncShareConsumer(broker.bootstrap, options) as consumer:
         consumer.subscribe([name])
@@ -119,10 +119,10 @@ def test_a_backoff_is_kept_when_the_broker_is_killed(new_broker: Callable[..., B
     broker = new_broker().start()
     prepare(broker, name, ottla_retry_backoff_ms="3000", ottla_retry_backoff_jitter_percent="0")
     produce(broker, name, b"later")
+    before = time.time()
     released = work(broker, name, {b"later": AcknowledgeType.RELEASE}, lambda seen: len(seen) == 1)
-    released_at = time.time()
     broker.kill()
     broker.start()
     again = work(broker, name, {}, lambda seen: len(seen) == 1)
     assert [each.delivery_count for each in released + again] == [1, 2]
-    assert time.time() >= released_at + 2.5, "it was released before, by less than that"
+    assert time.time() >= before + 3, "it was released after that"

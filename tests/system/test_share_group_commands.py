@@ -11,7 +11,7 @@ import pytest
 from ottla.cli.main import run as run_command
 from tests.broker_process import BrokerProcess
 from tests.system.share_member import ShareMember
-from tests.system.test_share_groups import ACCEPT, NONE, REJECT, RELEASE, prepare, produce
+from tests.system.test_share_groups import ACCEPT, NONE, REJECT, RELEASE, WAIT_MS, prepare, produce
 
 
 @pytest.fixture
@@ -34,9 +34,9 @@ def test_describe_tells_what_is_in_flight_and_who_holds_the_oldest_record(
     prepare(broker, name)
     produce(broker, name, *"abcdef")
     member = ShareMember(broker.port, name, name).join(1)
-    assert member.fetch(max_wait_ms=10_000) == {0: [(0, 5, 1)]}
+    assert member.fetch(max_wait_ms=WAIT_MS) == {0: [(0, 5, 1)]}
     assert member.settle((0, 0, ACCEPT), (1, 1, REJECT), (4, 4, RELEASE), (5, 5, RELEASE)) == NONE
-    assert member.fetch(max_wait_ms=10_000) == {0: [(4, 5, 2)]}
+    assert member.fetch(max_wait_ms=WAIT_MS) == {0: [(4, 5, 2)]}
     assert member.settle((5, 5, RELEASE)) == NONE
     produce(broker, name, "new")
 
@@ -77,7 +77,7 @@ def test_a_group_whose_members_are_gone_shows_what_is_stored(
     prepare(broker, name)
     produce(broker, name, "a", "b", "c")
     member = ShareMember(broker.port, name, name).join(1)
-    assert member.fetch(max_wait_ms=10_000) == {0: [(0, 2, 1)]}
+    assert member.fetch(max_wait_ms=WAIT_MS) == {0: [(0, 2, 1)]}
     assert member.settle((0, 1, ACCEPT)) == NONE
     member.fetch_raw(session_epoch=-1)
     member.heartbeat(-1)
@@ -93,7 +93,7 @@ def test_a_running_group_is_moved_and_delivers_again(
     prepare(broker, name)
     produce(broker, name, "a", "b", "c")
     member = ShareMember(broker.port, name, name).join(1)
-    assert member.fetch(max_wait_ms=10_000) == {0: [(0, 2, 1)]}
+    assert member.fetch(max_wait_ms=WAIT_MS) == {0: [(0, 2, 1)]}
     assert member.settle((0, 2, ACCEPT)) == NONE
     capsys.readouterr()
     arguments = ["--bootstrap", broker.bootstrap, "--json"]
@@ -102,7 +102,7 @@ def test_a_running_group_is_moved_and_delivers_again(
         {"group": name, "topic": name, "partition": 0, "committed_offset": 3, "new_offset": 1}
     ]
     other = ShareMember(broker.port, name, name).join(1)
-    assert other.fetch(max_wait_ms=10_000) == {0: [(1, 2, 1)]}
+    assert other.fetch(max_wait_ms=WAIT_MS) == {0: [(1, 2, 1)]}
     other.fetch_raw(session_epoch=-1)
     other.heartbeat(-1)
     assert run_command(["group", "reset", *arguments, name, "--all-topics", "--to-earliest"]) == 0
@@ -116,7 +116,7 @@ def test_offsets_of_whole_topics_and_groups_are_deleted(
     prepare(broker, name)
     produce(broker, name, "a")
     member = ShareMember(broker.port, name, name).join(1)
-    assert member.fetch(max_wait_ms=10_000) == {0: [(0, 0, 1)]}
+    assert member.fetch(max_wait_ms=WAIT_MS) == {0: [(0, 0, 1)]}
     where = ["--bootstrap", broker.bootstrap]
     assert run_command(["group", "delete", *where, name]) == 1
     assert "it has members" in capsys.readouterr().err

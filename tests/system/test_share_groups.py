@@ -36,6 +36,8 @@ from tests.hostile.raw_peer import RawPeer
 from tests.system.share_member import ShareMember
 
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+WAIT_MS = 25_000
+"""For what has to come. Less than the 30 s of a lock: what comes when one ends has not been released."""
 NONE, STATE, EPOCH = (
     int(ErrorCode.NONE),
     int(ErrorCode.INVALID_RECORD_STATE),
@@ -60,7 +62,7 @@ def prepare(broker: BrokerProcess, name: str, partitions: int = 1, **settings: s
 
 def produce(broker: BrokerProcess, topic: str, *values: str, transaction: str | None = None) -> None:
     """Records in partition 0, one batch for each call."""
-    settings: dict[str, object] = {"bootstrap.servers": broker.bootstrap, "linger.ms": 5_000}
+    settings: dict[str, object] = {"bootstrap.servers": broker.bootstrap, "linger.ms": 50_000}
     if transaction is not None:
         settings["transactional.id"] = f"{topic}-{transaction}"
     producer = Producer(settings)
@@ -80,23 +82,23 @@ def test_a_record_goes_to_one_member_until_it_is_accepted(broker: BrokerProcess,
     prepare(broker, name)
     produce(broker, name, "a", "b", "c")
     one, other = (ShareMember(broker.port, name, name).join(1) for _ in range(2))
-    got = one.fetch(max_wait_ms=10_000)
+    got = one.fetch(max_wait_ms=WAIT_MS)
     assert got == {0: [(0, 2, 1)]}
     assert other.fetch(max_wait_ms=0) == {}
     assert one.settle((0, 0, ACCEPT), (1, 1, RELEASE), (2, 2, REJECT)) == NONE
-    assert other.fetch(max_wait_ms=10_000) == {0: [(1, 1, 2)]}
+    assert other.fetch(max_wait_ms=WAIT_MS) == {0: [(1, 1, 2)]}
     assert one.settle((1, 1, ACCEPT)) == STATE, "another member has it"
     assert other.settle((1, 1, ACCEPT)) == NONE
     assert other.settle((1, 1, ACCEPT)) == NONE, "what lies below the start of the group is settled"
     produce(broker, name, "d")
-    assert one.values(max_wait_ms=10_000) == [b"d"]
+    assert one.values(max_wait_ms=WAIT_MS) == [b"d"]
 
 
 def test_a_consumer_does_not_take_the_name_of_a_share_group_without_members(broker: BrokerProcess, name: str) -> None:
     prepare(broker, name)
     produce(broker, name, "a", "b")
     member = ShareMember(broker.port, name, name).join(1)
-    assert member.fetch(max_wait_ms=10_000) == {0: [(0, 1, 1)]}
+    assert member.fetch(max_wait_ms=WAIT_MS) == {0: [(0, 1, 1)]}
     assert member.settle((0, 1, ACCEPT)) == NONE
     assert member.heartbeat(-1).error_code == NONE
     for protocol, code in (("classic", 1), ("consumer", 4)):
@@ -109,21 +111,21 @@ def test_what_a_member_holds_is_released_when_its_session_or_connection_ends(bro
     prepare(broker, name)
     produce(broker, name, "a")
     one, other = (ShareMember(broker.port, name, name).join(1) for _ in range(2))
-    assert one.fetch(max_wait_ms=10_000) == {0: [(0, 0, 1)]}
+    assert one.fetch(max_wait_ms=WAIT_MS) == {0: [(0, 0, 1)]}
     one.fetch_raw(session_epoch=-1)
-    assert other.fetch(max_wait_ms=10_000) == {0: [(0, 0, 2)]}
+    assert other.fetch(max_wait_ms=WAIT_MS) == {0: [(0, 0, 2)]}
     other.peer.sock.close()
     third = ShareMember(broker.port, name, name).join(1)
-    assert third.fetch(max_wait_ms=10_000) == {0: [(0, 0, 3)]}
+    assert third.fetch(max_wait_ms=WAIT_MS) == {0: [(0, 0, 3)]}
 
 
 def test_a_record_that_is_released_too_often_is_archived(broker: BrokerProcess, name: str) -> None:
     prepare(broker, name, share_delivery_count_limit="2")
     produce(broker, name, "poison", "next")
     member = ShareMember(broker.port, name, name).join(1)
-    assert member.fetch(max_wait_ms=10_000) == {0: [(0, 1, 1)]}
+    assert member.fetch(max_wait_ms=WAIT_MS) == {0: [(0, 1, 1)]}
     assert member.settle((0, 0, RELEASE), (1, 1, ACCEPT)) == NONE
-    assert member.fetch(max_wait_ms=10_000) == {0: [(0, 0, 2)]}
+    assert member.fetch(max_wait_ms=WAIT_MS) == {0: [(0, 0, 2)]}
     assert member.settle((0, 0, RELEASE)) == NONE
     assert member.fetch(max_wait_ms=0) == {}
     assert start_of(broker, name) == 2
@@ -143,9 +145,9 @@ def test_at_most_so_many_records_are_delivered_where_the_member_asks_for_it(brok
     prepare(broker, name)
     produce(broker, name, *(str(number) for number in range(10)))
     member = ShareMember(broker.port, name, name).join(1)
-    assert member.values(max_wait_ms=10_000, max_records=3, mode=1) == [b"0", b"1", b"2"]
-    assert member.fetch(max_wait_ms=10_000, max_records=2, mode=1) == {0: [(3, 4, 1)]}
-    assert member.fetch(max_wait_ms=10_000, max_records=1) == {0: [(5, 9, 1)]}, "whole batches by default"
+    assert member.values(max_wait_ms=WAIT_MS, max_records=3, mode=1) == [b"0", b"1", b"2"]
+    assert member.fetch(max_wait_ms=WAIT_MS, max_records=2, mode=1) == {0: [(3, 4, 1)]}
+    assert member.fetch(max_wait_ms=WAIT_MS, max_records=1) == {0: [(5, 9, 1)]}, "whole batches by default"
 
 
 def test_a_group_with_too_many_unfinished_records_gets_only_what_was_released(broker: BrokerProcess, name: str) -> None:
@@ -155,12 +157,12 @@ def test_a_group_with_too_many_unfinished_records_gets_only_what_was_released(br
     member = ShareMember(broker.port, name, name).join(1)
     got: list[tuple[int, int, int]] = []
     while not got or got[-1][1] < 99:
-        got += member.fetch(max_wait_ms=10_000)[0]
+        got += member.fetch(max_wait_ms=WAIT_MS)[0]
     assert member.fetch(max_wait_ms=0) == {}
     assert member.settle((99, 99, RELEASE)) == NONE
-    assert member.fetch(max_wait_ms=10_000) == {0: [(99, 99, 2)]}
+    assert member.fetch(max_wait_ms=WAIT_MS) == {0: [(99, 99, 2)]}
     assert member.settle((0, 9, ACCEPT)) == NONE
-    assert member.fetch(max_wait_ms=10_000) == {0: [(100, 109, 1)]}
+    assert member.fetch(max_wait_ms=WAIT_MS) == {0: [(100, 109, 1)]}
 
 
 def test_aborted_records_and_markers_are_never_delivered(broker: BrokerProcess, name: str) -> None:
@@ -172,7 +174,7 @@ def test_aborted_records_and_markers_are_never_delivered(broker: BrokerProcess, 
     member = ShareMember(broker.port, name, name).join(1)
     values: list[bytes | None] = []
     while len(values) < 3:
-        values += member.values(max_wait_ms=10_000)
+        values += member.values(max_wait_ms=WAIT_MS)
     assert values == [b"first", b"kept", b"last"]
     assert member.settle((0, 0, ACCEPT), (3, 3, ACCEPT), (5, 5, ACCEPT)) == NONE
     assert start_of(broker, name) == 6
@@ -187,12 +189,12 @@ def test_what_was_accepted_stays_so_over_a_restart(
     prepare(broker, name)
     produce(broker, name, "a", "b", "c", "d")
     member = ShareMember(broker.port, name, name).join(1)
-    assert member.fetch(max_wait_ms=10_000) == {0: [(0, 3, 1)]}
+    assert member.fetch(max_wait_ms=WAIT_MS) == {0: [(0, 3, 1)]}
     assert member.settle((1, 1, ACCEPT), (2, 2, RELEASE)) == NONE
     getattr(broker, how)()
     broker.start()
     again = ShareMember(broker.port, name, name).join(1)
-    assert sorted(again.fetch(max_wait_ms=10_000)[0])[0][:2] == (0, 0)
+    assert sorted(again.fetch(max_wait_ms=WAIT_MS)[0])[0][:2] == (0, 0)
     got = {0, *(o for first, last, _ in again.fetch(max_wait_ms=0).get(0, []) for o in range(first, last + 1))}
     assert 1 not in got
 
@@ -202,7 +204,7 @@ def test_a_session_is_the_members_on_any_connection_and_goes_on_in_order(broker:
     produce(broker, name, "a")
     member = ShareMember(broker.port, name, name).join(1)
     assert member.fetch_raw(session_epoch=5).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
-    assert member.fetch(max_wait_ms=10_000) == {0: [(0, 0, 1)]}
+    assert member.fetch(max_wait_ms=WAIT_MS) == {0: [(0, 0, 1)]}
     assert member.fetch_raw(session_epoch=member.session_epoch + 5).error_code == EPOCH
     assert member.fetch_raw(session_epoch=member.session_epoch + 1).error_code == EPOCH
     stranger = ShareMember(broker.port, name, name)
@@ -222,7 +224,7 @@ def test_a_group_is_described_and_deleted_with_its_state(broker: BrokerProcess, 
     prepare(broker, name, 2)
     produce(broker, name, "a")
     member = ShareMember(broker.port, name, name).join(2)
-    assert member.fetch(max_wait_ms=10_000) == {0: [(0, 0, 1)]}
+    assert member.fetch(max_wait_ms=WAIT_MS) == {0: [(0, 0, 1)]}
     assert member.settle((0, 0, ACCEPT)) == NONE
     (group,) = member.peer.ask(ShareGroupDescribeRequest((name,)), 1).groups
     assert (group.group_state, group.assignor_name, len(group.members)) == ("Stable", "simple", 1)
@@ -234,7 +236,7 @@ def test_a_group_is_described_and_deleted_with_its_state(broker: BrokerProcess, 
     member.fetch_raw(session_epoch=-1)
     assert member.peer.ask(delete, 2).results[0].error_code == NONE
     again = ShareMember(broker.port, name, name).join(2)
-    assert again.fetch(max_wait_ms=10_000) == {0: [(0, 0, 1)]}, "a new group of the name begins anew"
+    assert again.fetch(max_wait_ms=WAIT_MS) == {0: [(0, 0, 1)]}, "a new group of the name begins anew"
 
 
 def test_names_of_groups_are_of_one_kind(broker: BrokerProcess, name: str) -> None:
@@ -257,7 +259,7 @@ def test_a_member_that_waits_gets_what_another_releases_or_makes_room_for(broker
     prepare(broker, name, share_partition_max_record_locks="100")
     produce(broker, name, *(str(number) for number in range(100)))
     one, other = (ShareMember(broker.port, name, name).join(1) for _ in range(2))
-    (got,) = one.fetch(max_wait_ms=10_000).values()
+    (got,) = one.fetch(max_wait_ms=WAIT_MS).values()
     assert other.fetch(max_wait_ms=0) == {}
     later = other.begin_fetch()
     assert one.settle((0, 0, RELEASE)) == NONE
@@ -278,7 +280,7 @@ def test_a_fetch_of_a_session_that_is_over_delivers_nothing(broker: BrokerProces
     assert again.fetch(max_wait_ms=0) == {}
     assert later() == {}, "another session has taken its place"
     produce(broker, name, "a")
-    assert again.fetch(max_wait_ms=10_000) == {0: [(0, 0, 1)]}
+    assert again.fetch(max_wait_ms=WAIT_MS) == {0: [(0, 0, 1)]}
 
 
 def test_nothing_is_delivered_to_a_group_that_does_not_exist(broker: BrokerProcess, name: str) -> None:
@@ -307,7 +309,7 @@ def test_the_offsets_of_a_group_are_set_before_it_has_members_and_deleted_once(
     answer = member.peer.ask(alter.AlterShareGroupOffsetsRequest(name, (topic,)), 0)
     assert answer.error_code == NONE
     assert [each.error_code for each in answer.responses[0].partitions] == [NONE]
-    assert member.join(1).fetch(max_wait_ms=10_000) == {0: [(2, 2, 1)]}
+    assert member.join(1).fetch(max_wait_ms=WAIT_MS) == {0: [(2, 2, 1)]}
     member.heartbeat(-1)
     delete = DeleteShareGroupOffsetsRequest(name, (DeleteShareGroupOffsetsRequestTopic(name),))
     codes = [member.peer.ask(delete, 0).responses[0].error_code for _ in range(2)]
@@ -369,7 +371,7 @@ def test_lag_leaves_out_what_is_done_behind_the_start(broker: BrokerProcess, nam
     prepare(broker, name)
     produce(broker, name, "a", "b", "c", "d")
     member = ShareMember(broker.port, name, name).join(1)
-    assert member.fetch(max_wait_ms=10_000)
+    assert member.fetch(max_wait_ms=WAIT_MS)
     assert member.settle((1, 2, ACCEPT)) == NONE
     topic = offsets.DescribeShareGroupOffsetsRequestTopic(name, (0,))
     asked = offsets.DescribeShareGroupOffsetsRequestGroup(name, (topic,))

@@ -56,7 +56,7 @@ class Operator:
         return {each["name"]: each["value"] for each in said if each["name"] in names}
 
     def wait_for(self, kind: str, name: str, expected: dict[str, str]) -> None:
-        wait_until(lambda: self.set_on(kind, name) == expected, f"{expected} on {kind} {name}", 30)
+        wait_until(lambda: self.set_on(kind, name) == expected, f"{expected} on {kind} {name}")
 
 
 @pytest.fixture
