@@ -1,1 +1,1 @@
-"""A cluster in one thread, driven by a seed: what production decides, under faults that production rarely has."""
+"""Simulates a cluster in one thread, from a seed: production's decisions, under many faults."""

@@ -16,7 +16,7 @@ from ottla.simulation.searching import Calibration, calibrate, search, table
 from ottla.simulation.shrinking import shrink
 
 FINDS_MAX = 25
-"""How often a planted bug is looked for."""
+"""The maximum number of finds of a planted bug."""
 
 _NAMES = {bug.name: bug for bug in ALL}
 
@@ -36,7 +36,7 @@ _NAMES = {bug.name: bug for bug in ALL}
 def main(
     seed: int | None, first: int, schedules: int, seconds: float, planted: bool, bug: str | None, whole: bool
 ) -> None:
-    """Run schedules until one breaks a rule: it is made shorter, drawn, and the exit code is 1.
+    """Run schedules until one breaks a rule. That one is shortened and drawn, and the exit code is 1.
 
     \b
     Examples:

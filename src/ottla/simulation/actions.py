@@ -1,4 +1,4 @@
-"""Which function does what a step says."""
+"""The function of each action."""
 
 from collections.abc import Callable
 from typing import Final

@@ -1,4 +1,4 @@
-"""Finds what a replicated log did that it must not do. Pure: a history in, violations out.
+"""Checks a history of a replicated log for violations. Pure.
 
 Source: the anomalies that Jepsen looks for in queues and Kafka, without those of transactions. Transaction markers
 would appear as gaps.
@@ -13,7 +13,7 @@ from ottla.simulation.history import Commit, History, Outcome, Partition, Send
 
 
 def check(history: History) -> list[Violation]:
-    """Everything that is wrong; nothing twice."""
+    """All violations in a history, each once."""
     found: dict[Violation, None] = {}
     for checks in (_offsets, _contents, _acknowledged, _order, _reads, _watermarks, _leaders, _replicas, _commits):
         found.update(dict.fromkeys(checks(history)))

@@ -1,4 +1,4 @@
-"""What can be wrong with what clients saw of a log.
+"""The kinds of violations of a log.
 
 For everything that looks for it: simulated clusters, clusters under faults (`chaos`), and a broker that does much at
 the same time (`races`).
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 
 class Anomaly(Enum):
-    """What can be wrong."""
+    """A kind of violation."""
 
     # Records.
     LOST = "acknowledged, and not there"
@@ -71,7 +71,7 @@ class Anomaly(Enum):
 
 
 class Violation(Struct, frozen=True):
-    """One thing that is wrong, where, and when on the clock of the history, as far as that is known."""
+    """A violation, with its partition and its time on the clock of the history, if known."""
 
     anomaly: Anomaly
     where: str

@@ -1,4 +1,4 @@
-"""Clients of the simulated cluster: producers, a consumer, a client of a coordinator. They remember what they saw."""
+"""Clients of the simulated cluster: producers, a consumer, a client of a coordinator. They record all responses."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ottla.simulation.world import Broker, World
 
 IN_FLIGHT_MAX: Final = 5
-"""Unacknowledged records of an idempotent producer, as clients have them; the others have one."""
+"""The maximum number of unacknowledged records of an idempotent producer; others have one."""
 
 READ_MAX: Final = 8
 
@@ -51,7 +51,7 @@ class CoordinatorClient:
 
 
 class Consumer:
-    """Reads what brokers say is committed, from leaders and followers, on and on."""
+    """Reads committed records from leaders and followers."""
 
     __slots__ = ("positions", "read")
 
@@ -62,7 +62,7 @@ class Consumer:
 
 
 def produce(world: "World", producer: Producer, choice: int, target: int, *, at_once: bool) -> None:
-    """Send a new value, or one that is outstanding again.
+    """Send a new value, or an outstanding one again.
 
     Before the first acknowledgement there is one at a time: a broker that knows nothing of a producer lets it begin
     with any sequence number (KIP-360), so two that overtake each other would leave the first without a place. After it
@@ -81,7 +81,7 @@ def produce(world: "World", producer: Producer, choice: int, target: int, *, at_
 
 
 def commit_or_look(world: "World", choice: int, target: int, *, at_once: bool) -> None:
-    """Commit to the coordinator, or ask it."""
+    """Send a commit to the coordinator, or ask it for the newest one."""
     client = world.coordinator_client
     if choice & 1:
         _request(world, (LOOK, client.node, target, 1, choice), at_once=at_once)
@@ -100,7 +100,7 @@ def _request(world: "World", message: Message, *, at_once: bool) -> None:
 
 
 def on_produced(world: "World", message: Message) -> None:
-    """An answer to a value: acknowledged, or refused and sent again later."""
+    """Handle the response for a value: acknowledged, or refused and sent again later."""
     _, _, node, partition, value, offset = message
     if offset < 0:
         return
@@ -119,7 +119,7 @@ def on_produced(world: "World", message: Message) -> None:
 
 
 def on_looked(world: "World", message: Message) -> None:
-    """A coordinator's answer."""
+    """Handle the response of a coordinator."""
     assert message[0] == LOOKED
     value = message[5]
     if value >= 0:
@@ -127,7 +127,7 @@ def on_looked(world: "World", message: Message) -> None:
 
 
 def read(world: "World", broker: "Broker", partition: int) -> None:
-    """The consumer reads on at a broker, leader or not, up to its high watermark."""
+    """Read from any broker, up to its high watermark."""
     replica = broker.replicas[partition]
     if not broker.up or broker.paused or replica.leader_epoch < world.ledgers[partition].floor_epoch:
         return

@@ -1,4 +1,4 @@
-"""What clients saw, compared with what is there in the end.
+"""Compares what clients saw with the final logs.
 
 Acknowledged and read records exist, once and in order, and all replicas are equal. Records that were lost because more
 faults occurred than the cluster promises to tolerate are excluded (`Ledger.lost`).
@@ -12,7 +12,7 @@ from ottla.simulation.world import COORDINATOR, World
 
 
 def compare(world: World) -> None:
-    """Compare, when everything is at rest. Raises Violation."""
+    """Compare, after all work has stopped. Raises Violation."""
     for partition, state in enumerate(world.image.partitions):
         ledger = world.ledgers[partition]
         records = world.brokers[state.leader].replicas[partition].records
@@ -60,6 +60,6 @@ def _compare_order(final: list[int]) -> None:
 
 
 def value_name(value: int) -> str:
-    """Who wrote a value, and the how manieth of his it is."""
+    """The producer of a value, and its number, as text."""
     producer, number = divmod(value, VALUES_MAX)
     return f"p{producer}-{number}"

@@ -22,7 +22,7 @@ from ottla.simulation.world import Broker, World
 
 
 def elect_controller(world: World, broker: Broker) -> None:
-    """A broker stands for election; it wins if it saw the newest epoch and its session lives."""
+    """A broker tries to become the controller; it succeeds if it saw the newest epoch and its session lives."""
     if not (world.is_reachable(broker.broker_id, STORE) and world.is_reachable(STORE, broker.broker_id)):
         return
     metadata = world.metadata
@@ -37,7 +37,7 @@ def elect_controller(world: World, broker: Broker) -> None:
 
 
 def is_controller(world: World, broker: Broker) -> bool:
-    """Whether a broker is there and believes to be the controller."""
+    """Whether a broker runs and believes that it is the controller."""
     return broker.up and not broker.paused and broker.controller_epoch > 0
 
 
@@ -74,7 +74,7 @@ def _append(
 
 
 def take(world: World, message: Message) -> bool:
-    """The store gets a decision: it takes it, or refuses it as fenced or stale."""
+    """The store appends a decision, or refuses it as fenced or stale."""
     _, _, _, _, controller_epoch, expected_end, after = message
     metadata = world.metadata
     if not metadata.may_append(controller_epoch, expected_end):
@@ -89,7 +89,7 @@ def take(world: World, message: Message) -> bool:
 
 
 def on_append(world: World, message: Message) -> Message | None:
-    """A decision that was on its way reaches the store; whether it was taken its controller finds out when it reads."""
+    """A delayed decision reaches the store. Its controller learns the outcome when it reads the log."""
     take(world, message)
     return None
 
@@ -137,7 +137,7 @@ def _check_leader(world: World, partition: int, old: PartitionState, new: Partit
 
 
 def read_log(world: World, broker: Broker) -> None:
-    """The controller reads on to the end of the log."""
+    """The controller reads the log to its end."""
     if world.is_reachable(STORE, broker.broker_id):
         broker.view = len(world.metadata.images) - 1
         if world.metadata.controller_epoch != broker.controller_epoch:
@@ -149,7 +149,7 @@ def _election(world: World) -> Election:
 
 
 def tend(world: World, broker: Broker, *, delayed: bool = False) -> None:
-    """Look after everything: brokers that registered anew, sessions that ended, partitions that could have a leader."""
+    """Handle new registrations, ended sessions, and partitions that could have a leader."""
     image = world.metadata.images[broker.view]
     sessions = world.metadata.sessions
     for broker_id, registered in image.brokers.items():
@@ -196,7 +196,7 @@ def _register(world: World, broker: Broker, broker_id: int, *, delayed: bool) ->
 
 
 def fence(world: World, broker: Broker, broker_id: int, *, delayed: bool = False, shutting_down: bool = False) -> bool:
-    """A broker is not heard any more, or asked to stop: it leads nothing and leaves the ISRs."""
+    """Fence a broker that is silent, or shuts down: it leads nothing and leaves the ISRs."""
     image = world.metadata.images[broker.view]
     registered = image.brokers[broker_id]
     if registered.fenced or (shutting_down and registered.shutting_down):
@@ -217,7 +217,7 @@ def fence(world: World, broker: Broker, broker_id: int, *, delayed: bool = False
 
 
 def heartbeat(world: World, controller: Broker, broker: Broker) -> None:
-    """A broker is heard: it is unfenced once it follows the metadata beyond its own registration."""
+    """Handle a heartbeat: a broker is unfenced once it has read the metadata beyond its own registration."""
     image = world.metadata.images[controller.view]
     broker_id = broker.broker_id
     registered = image.brokers[broker_id]
@@ -262,7 +262,7 @@ def _order(world: World, partition: int, state: PartitionState) -> tuple[int, ..
 
 
 def elect(world: World, broker: Broker, *, election: Election | None = None, delayed: bool = False) -> None:
-    """Give partitions the leader they can have; with an election, whom it is to take."""
+    """Elect leaders for partitions; `election` selects preferred or unclean leaders."""
     image = world.metadata.images[broker.view]
     states = _elected(world, image.partitions, image.live, election)
     if any(old is not new for old, new in zip(image.partitions, states, strict=True)):
@@ -270,7 +270,7 @@ def elect(world: World, broker: Broker, *, election: Election | None = None, del
 
 
 def reassign(world: World, broker: Broker, partition: int, target: list[int]) -> None:
-    """Have other brokers hold a partition, the preferred leader first; none is taken away before they are in sync."""
+    """Reassign a partition to other brokers, the preferred leader first; old replicas stay until they are in sync."""
     image = world.metadata.images[broker.view]
     state = image.partitions[partition]
     after = world.decisions.begin_reassignment(state, target, image.live, min_isr=world.swarm.min_insync_replicas)
@@ -278,7 +278,7 @@ def reassign(world: World, broker: Broker, partition: int, target: list[int]) ->
 
 
 def cancel_reassignment(world: World, broker: Broker, partition: int) -> None:
-    """Take a move back that is on its way, unless only brokers that it added are in sync."""
+    """Cancel a reassignment, unless only added replicas are in sync."""
     image = world.metadata.images[broker.view]
     state = image.partitions[partition]
     if not (state.adding or state.removing):
@@ -299,7 +299,7 @@ def _change(world: World, broker: Broker, partition: int, after: PartitionState)
 
 
 def on_alter(world: World, message: Message) -> Message | None:
-    """A leader proposes an ISR; no answer when the decision could not be stored."""
+    """Handle a leader's proposal of an ISR; there is no response if the decision cannot be stored."""
     _, leader, controller_id, partition, broker_epoch, leader_epoch, partition_epoch, members, attempt = message
     controller = world.brokers[controller_id]
 

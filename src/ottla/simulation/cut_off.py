@@ -1,4 +1,4 @@
-"""Brokers that do not hear each other, while the store hears all of them: who hears enough others is to go on.
+"""Network partitions between brokers that all reach the store: the part that can serve must go on.
 
     a schedule, run to its end: all is well
     links between brokers are cut, those to the store are not
@@ -21,16 +21,16 @@ from ottla.simulation.messages import PRODUCE
 from ottla.simulation.world import DATA, Broker, World
 
 ROUND_MS: Final = 500
-"""Each broker beats once a round."""
+"""The interval between heartbeats: one round."""
 
 SESSION_MS: Final = 9_000
 
 STAND_BACK_ROUNDS: Final = 10
-"""How long who resigned lets others be elected first."""
+"""The number of rounds in which a controller that resigned lets others be elected."""
 
 
 class CutOff:
-    """A world at rest in whose network some links carry nothing from now on."""
+    """A healed world, in which some links are cut from now on."""
 
     def __init__(self, world: World, cut: Iterable[tuple[int, int]], check_quorum: type[CheckQuorum]) -> None:
         """`check_quorum` decides whether a controller hears enough."""
@@ -48,7 +48,7 @@ class CutOff:
         world.producers.append(self._producer)
 
     def require_writes(self, rounds_max: int) -> None:
-        """Go on until a new write was acknowledged. Raises Violation when it is not."""
+        """Run rounds until a new write is acknowledged. Raises Violation after `rounds_max`."""
         self._producer.next_value()
         before = len(self._producer.acknowledged)
         for _ in range(rounds_max):
@@ -59,7 +59,7 @@ class CutOff:
         violated("who hears enough goes on", f"no write in {rounds_max} rounds: {partitions}, {self.world.cut}")
 
     def round(self) -> None:
-        """Everybody does its work once."""
+        """Run one round: each node does its work once."""
         world = self.world
         world.step_number += 1
         world.now_ms += ROUND_MS

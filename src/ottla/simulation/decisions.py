@@ -22,7 +22,7 @@ from ottla.simulation.replica import Replica
 def register(
     state: PartitionState, broker_id: int, live: Container[int], *, min_isr: int, loss: Loss | None
 ) -> PartitionState:
-    """A partition when a new process of one of its replicas' brokers registers."""
+    """The state of a partition after a replica's broker has registered a new process."""
     state = partition_leadership.fence(state, broker_id, live, min_isr=min_isr)
     if loss is None:
         return state
@@ -30,7 +30,7 @@ def register(
 
 
 def divergence(leader: Replica, offset: int, last_fetched_epoch: int, _needs_truncation: bool) -> EpochEnd | None:
-    """Where a follower that fetches from `offset` parts ways with its leader; None when it does not."""
+    """Where the log of a follower that fetches from `offset` diverges from its leader's; None if it does not."""
     return truncation.diverging_epoch(
         leader.epochs,
         leader.leader_epoch,
@@ -41,37 +41,37 @@ def divergence(leader: Replica, offset: int, last_fetched_epoch: int, _needs_tru
 
 
 def truncation_offset(follower: Replica, diverging: EpochEnd) -> int:
-    """Where a follower cuts that was told of `diverging`."""
+    """The offset to which a follower truncates its log, given `diverging`."""
     return truncation.truncation_offset(follower.epochs, len(follower.records), diverging)
 
 
 def safe_end(replica: Replica, flush: bool) -> int:
-    """The end of what a replica has as safe as it has to be."""
+    """The end of the replica's log, or of its synced part if records are flushed first."""
     return replica.synced if flush else len(replica.records)
 
 
 def become_follower(_follower: Replica) -> int | None:
-    """Where a replica cuts as soon as it hears of another leader: nowhere, the fetches find that out."""
+    """The offset to which a new follower truncates at once: None, because its fetches find the offset."""
     return None
 
 
 def waits_for(end_offset: int) -> int:
-    """Where the high watermark has to be before an answer is given that rests on the log up to `end_offset`."""
+    """The high watermark that an answer waits for, if it depends on the log up to `end_offset`."""
     return end_offset
 
 
 def is_from_replica(source_is_broker: bool) -> bool:
-    """Whether a fetch that names a replica is believed: only over a connection that proved to be that broker's."""
+    """Whether a fetch that names a replica counts: only over an authenticated connection of that broker."""
     return source_is_broker
 
 
 def is_current(asked_in: int, epoch: int) -> bool:
-    """Whether an answer that was asked for in one leader epoch is still taken in another."""
+    """Whether a response to a request of one leader epoch is accepted in another."""
     return asked_in == epoch
 
 
 class Decisions(Struct, frozen=True):
-    """One function for each decision; as they are, the broker's own."""
+    """The functions of all decisions; the defaults are the broker's own."""
 
     elect: Callable[..., PartitionState] = partition_leadership.elect
     fence: Callable[..., PartitionState] = partition_leadership.fence
@@ -95,4 +95,4 @@ class Decisions(Struct, frozen=True):
 
 
 PRODUCTION = Decisions()
-"""What brokers do."""
+"""The decisions of real brokers."""

@@ -23,7 +23,7 @@ from ottla.simulation.world import Event
 
 WIDTH: Final = 30
 ROUNDS_DRAWN: Final = 8
-"""How many rounds after everything healed: what does not come to rest in them does the same again and again."""
+"""The number of drawn rounds after everything healed; later rounds repeat."""
 _MARGIN: Final = 8
 
 

@@ -20,7 +20,7 @@ ROUNDS_MAX: Final = 40
 """A clean cluster takes about five."""
 
 OPERATOR_ROUNDS: Final = 8
-"""How often an operator looks whether anything is lost for good."""
+"""The interval, in rounds, at which an operator looks for partitions that are lost for good."""
 
 
 def end(world: World) -> None:

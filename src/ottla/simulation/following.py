@@ -1,4 +1,4 @@
-"""The follower's part of a simulated broker: what it makes of new metadata, its fetches, and their answers."""
+"""The follower's part of a simulated broker: new metadata, fetches, and their responses."""
 
 from ottla.metadata.records import PartitionState
 from ottla.model.error_code import ErrorCode
@@ -55,7 +55,7 @@ def _apply(world: World, broker: Broker, replica: Replica, state: PartitionState
 
 
 def become_follower(world: World, replica: Replica, state: PartitionState) -> None:
-    """Somebody else leads, or nobody does; whoever waits for the high watermark here is not answered."""
+    """Become a follower, or a replica without a leader. Requests that wait for the high watermark get no response."""
     replica.leader = state.leader
     replica.leader_epoch = state.leader_epoch
     replica.partition_epoch = state.partition_epoch
@@ -104,7 +104,7 @@ def request_of(world: World, broker: Broker, replica: Replica) -> Message | None
 
 
 def on_fetched(world: World, message: Message) -> Message | None:
-    """The leader's answer: records to append, or where the logs part ways."""
+    """Handle the leader's response: records to append, or where the logs diverge."""
     _, leader, broker_id, partition, leader_epoch, offset, content, leader_high_watermark, number = message
     broker = world.brokers[broker_id]
     replica = broker.replicas[partition]

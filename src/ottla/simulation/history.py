@@ -1,4 +1,4 @@
-"""What the clients of a replicated log saw, and what its replicas hold in the end: a history, for `anomalies.check`.
+"""The history of a replicated log for `anomalies.check`: what clients saw, and the final replicas.
 
 It is for simulated and real clusters: record every response that a client got, read everything at the end, and check
 it. Times are from one clock that all clients share. A time of 0 is unknown, and anomalies that need it are not found.
@@ -21,7 +21,7 @@ Partition = tuple[str, int]
 
 
 class Outcome(Enum):
-    """What a client knows of what it asked for."""
+    """What a client knows of the outcome of a request."""
 
     OK = "ok"
     FAIL = "fail"

@@ -10,10 +10,10 @@ from ottla.simulation.replica import Replica
 from ottla.simulation.world import COORDINATOR, Broker, World
 
 FETCH_RECORDS_MAX: Final = 4
-"""How many records an answer carries."""
+"""The maximum number of records in a response."""
 
 REFUSED: Final = -2
-"""Where a coordinator's answer says that it cannot say."""
+"""The value of a coordinator's response that refuses to answer."""
 
 
 def become_leader(world: World, broker: Broker, replica: Replica, state: PartitionState) -> None:
@@ -48,7 +48,7 @@ def become_leader(world: World, broker: Broker, replica: Replica, state: Partiti
 
 
 def advance(world: World, broker: Broker, replica: Replica) -> None:
-    """Look whether more is committed, and answer those who wait for it."""
+    """Advance the high watermark, and answer the requests that wait for it."""
     in_sync = replica.in_sync
     if in_sync is None:
         return
@@ -110,7 +110,7 @@ def check_members(world: World, partition: int) -> None:
 
 
 def on_produce(world: World, message: Message) -> Message | None:
-    """A producer's value: appended when it comes next, acknowledged when it is committed."""
+    """Handle a producer's value: appended if it is next in sequence, acknowledged when it is committed."""
     _, client, broker_id, partition, value = message
     replica = world.brokers[broker_id].replicas[partition]
     in_sync = replica.in_sync
@@ -143,7 +143,7 @@ def on_produce(world: World, message: Message) -> Message | None:
 
 
 def on_look(world: World, message: Message) -> Message | None:
-    """A question to a coordinator, answered from memory when everything that the answer rests on is committed."""
+    """Handle a request to a coordinator: answered from memory when all that the answer depends on is committed."""
     _, client, broker_id, partition, number = message
     replica = world.brokers[broker_id].replicas[partition]
     if replica.in_sync is None or replica.high_watermark < replica.loaded_end:
@@ -157,7 +157,7 @@ def on_look(world: World, message: Message) -> Message | None:
 
 
 def on_fetch(world: World, message: Message) -> Message | None:
-    """A follower's fetch: its epochs are compared, what it has is noted, and it gets what follows."""
+    """Handle a follower's fetch: check its epochs, note its position, send the next records."""
     _, follower, broker_id, partition, broker_epoch, leader_epoch, offset, last_epoch, needs_truncation, number = (
         message
     )
@@ -192,7 +192,7 @@ def on_fetch(world: World, message: Message) -> Message | None:
 
 
 def on_claimed_fetch(world: World, message: Message) -> Message | None:
-    """A client's fetch that says it is a replica's: it says nothing about what that replica has."""
+    """Handle a client's fetch that claims to be a replica's: it does not change that replica's position."""
     _, client, broker_id, partition, claimed, *rest = message
     if world.decisions.is_from_replica(client <= world.swarm.broker_count):
         on_fetch(world, (FETCH, claimed, broker_id, partition, *rest, False, 0))
@@ -200,7 +200,7 @@ def on_claimed_fetch(world: World, message: Message) -> Message | None:
 
 
 def check_lag(world: World, broker: Broker, replica: Replica) -> None:
-    """The leader's timer: whoever does not keep up is proposed to leave."""
+    """The leader's timer: propose to remove followers that are behind."""
     in_sync = replica.in_sync
     if in_sync is None:
         return
@@ -223,7 +223,7 @@ def propose(world: World, broker: Broker, replica: Replica, isr: tuple[int, ...]
 
 
 def retry_proposal(world: World, broker: Broker, replica: Replica) -> None:
-    """No answer came for too long, or one that says nothing: the same proposal is sent again."""
+    """Send the same proposal again, if there was no response, or one without an outcome."""
     in_sync = replica.in_sync
     if in_sync is not None and in_sync.proposed is not None:
         replica.unanswered += 1

@@ -1,4 +1,4 @@
-"""What is committed, and what must hold of it after each step.
+"""The committed records, and the rules for them after each step.
 
 The first leader that advances its high watermark past an offset records it here. From then on every replica whose high
 watermark passes that offset must have that record there. No replica may truncate it, and every member of the ISR in
@@ -11,7 +11,7 @@ from ottla.simulation.replica import Entry, Replica
 
 
 class Violation(Exception):  # noqa: N818 - what was found is no error of the simulator
-    """Something that must always hold does not. `rule` says what, in few words, `detail` where."""
+    """A rule is broken. `rule` is its name, `detail` says where."""
 
     def __init__(self, rule: str, detail: str) -> None:
         super().__init__(f"{rule}: {detail}")
@@ -25,7 +25,7 @@ def violated(rule: str, detail: str) -> NoReturn:
 
 
 class Ledger:
-    """What is committed of one partition."""
+    """The committed records of one partition."""
 
     __slots__ = ("committed", "damaged", "floor_epoch", "lost", "partition", "writers")
 
@@ -73,7 +73,7 @@ class Ledger:
         return True
 
     def cut(self, replica: Replica, end_offset: int) -> None:
-        """A replica that matters cuts its log: nothing that is committed, and in its place, may be cut."""
+        """A replica truncates its log; committed records must not be truncated."""
         committed = self.committed
         if (
             end_offset < min(len(committed), len(replica.records))
@@ -83,7 +83,7 @@ class Ledger:
             violated("what is committed is never cut", where)
 
     def is_held_by(self, replica: Replica, end_offset: int) -> bool:
-        """Whether a log that counts up to `end_offset` has everything that is committed.
+        """Whether a log, read up to `end_offset`, has all committed records.
 
         The last record is enough to look at: two logs with the same record at an offset have the same before it, or
         another rule is broken.

@@ -1,4 +1,4 @@
-"""What travels between the nodes of a simulated cluster.
+"""The messages between the nodes of a simulated cluster.
 
 Plain tuples: kind, from, to, partition, then the fields of the kind. Node 0 is the store. The brokers start at 1, and
 the clients follow them.

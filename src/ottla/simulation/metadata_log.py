@@ -22,14 +22,14 @@ class Image(Struct, frozen=True, eq=False):
 
 
 class BrokerSession(Struct, frozen=True):
-    """A session that lives, and what its broker said of itself."""
+    """A live session, with the registration of its broker."""
 
     broker_epoch: int
     said: BrokerRegistration
 
 
 class MetadataLog:
-    """What the store holds. An operation either happens as a whole or does not happen."""
+    """The state of the store. Operations are atomic."""
 
     __slots__ = ("controller", "controller_epoch", "images", "next_broker_epoch", "sessions")
 

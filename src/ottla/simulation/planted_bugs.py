@@ -218,7 +218,7 @@ TWELVE: Final = (
         replace(PRODUCTION, in_sync_replicas=_ProposedOnly),
     ),
 )
-"""Those that a replicated log has to be safe from."""
+"""Bugs of replicated logs."""
 
 MORE: Final = (
     PlantedBug(
@@ -244,6 +244,6 @@ MORE: Final = (
         ),
     ),
 )
-"""More of what the decisions promise, one each."""
+"""More bugs, one for each other guarantee of the decisions."""
 
 ALL: Final = (*TWELVE, *MORE)

@@ -27,10 +27,10 @@ HANDLERS: Final[dict[int, Handler]] = {
 
 
 class Result(Struct, frozen=True):
-    """What became of a schedule."""
+    """The result of a schedule."""
 
     schedule: Schedule
-    """As far as it ran: to the step in which a rule was broken, if one was."""
+    """The part that ran: to the step in which a rule was broken, if one was."""
     violation: Violation | None
     world: World
 

@@ -17,7 +17,7 @@ STEP_BYTES: Final = 4
 
 
 class Schedule(Struct, frozen=True):
-    """What happens, in order, to which cluster."""
+    """A cluster, and the steps that happen to it, in order."""
 
     seed: int
     swarm: Swarm

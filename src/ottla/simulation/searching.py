@@ -14,7 +14,7 @@ R = TypeVar("R", bound=Result)
 
 
 class Searched(Struct, Generic[R], frozen=True):
-    """What a search came to: the first run that broke a rule, if any did."""
+    """The result of a search: the first run that broke a rule, if any."""
 
     failing: R | None
     tried: int

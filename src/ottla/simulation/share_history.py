@@ -1,4 +1,4 @@
-"""What members of a share group saw, and what it must not be (KIP-932). Pure: for simulated and real clusters.
+"""Checks what members of a share group saw (KIP-932), for simulated and real clusters. Pure.
 
     delivery     asked ---- came: a record at an offset, and how often it was delivered by then
     settlement   sent ----- answered: OK, it is stored | FAIL, it is not | UNKNOWN, nobody knows
@@ -60,7 +60,7 @@ class ShareHistory:
         ]
 
     def check(self, final: Mapping[Partition, Sequence[tuple[int, str]]]) -> list[str]:
-        """Everything that is wrong, each with the rule in front; `final` is what the log holds, by partition."""
+        """All violations, each after the name of its rule; `final` has the records of each partition."""
         deliveries: dict[Place, list[Delivery]] = defaultdict(list)
         settlements: dict[Place, list[Settlement]] = defaultdict(list)
         for delivery in self.deliveries:

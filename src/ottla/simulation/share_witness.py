@@ -21,18 +21,18 @@ class ShareWitness:
         self._said: dict[Place, tuple[bool, float]] = {}
 
     def came(self, record: ShareRecord, asked_s: float) -> None:
-        """A record of a fetch that was sent after `asked_s`."""
+        """A record was delivered by a fetch that was sent after `asked_s`."""
         value = (record.value or b"").decode()
         self._history.deliveries.append(
             Delivery(self.member, _place(record), value, record.delivery_count, asked_s, self._now_s())
         )
 
     def says(self, record: ShareRecord, kind: AcknowledgeType) -> None:
-        """The member is about to send what becomes of a record."""
+        """The member is about to settle a record."""
         self._said[_place(record)] = kind is not AcknowledgeType.RELEASE, self._now_s()
 
     def answered(self, where: TopicPartition, offsets: list[int], error: ClientError | None) -> None:
-        """What came of it: the consumer's `on_acknowledged`."""
+        """The outcome of a settlement: for the consumer's `on_acknowledged`."""
         outcome = Outcome.OK
         if error is not None:
             is_refused = isinstance(error, BrokerError) and error.code == ErrorCode.INVALID_RECORD_STATE
@@ -41,7 +41,7 @@ class ShareWitness:
             self._settle(((where.topic, where.partition), offset), outcome)
 
     def goes(self) -> None:
-        """The member is gone: nobody knows what came of the rest."""
+        """The member has ended: the outcome of its open settlements is unknown."""
         for place in list(self._said):
             self._settle(place, Outcome.UNKNOWN)
 

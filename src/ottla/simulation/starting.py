@@ -1,4 +1,4 @@
-"""A simulated process begins: it registers with the store, and takes no part until the controller has heard of it."""
+"""Starts simulated processes: they register with the store, and serve once the controller has seen that."""
 
 from ottla.metadata.registration import BrokerRegistration
 from ottla.simulation.messages import STORE
@@ -24,7 +24,7 @@ def start(world: World, broker: Broker) -> None:
 
 
 def renew(world: World, broker: Broker) -> None:
-    """A broker whose session ended while it ran begins another: nothing of it was lost."""
+    """Begin a new session for a running broker; it has lost nothing."""
     broker.controller_epoch = 0
     _register(world, broker, broker.broker_epoch)
     if world.trace is not None:

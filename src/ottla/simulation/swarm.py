@@ -1,4 +1,4 @@
-"""What a schedule is made of: which cluster, which faults, how often; drawn from its seed (swarm testing).
+"""Draws the cluster of a schedule, its faults and their weights from a seed (swarm testing).
 
 A schedule with every fault rarely gets far, and one with few faults finds the bugs that need those few. So each seed
 leaves most faults out and gives each of the others a weight.

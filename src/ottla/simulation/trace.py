@@ -1,4 +1,4 @@
-"""What happened in a run, as one number: two runs of a schedule are the same when their traces are."""
+"""The hash of a run: two runs of a schedule are equal if their hashes are."""
 
 import hashlib
 

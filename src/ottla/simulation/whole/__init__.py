@@ -1,1 +1,1 @@
-"""Whole brokers and clients in one thread, under one seeded scheduler: their code, a simulated world around it."""
+"""Simulates whole brokers and clients in one thread, with a seeded scheduler, network, disks and store."""

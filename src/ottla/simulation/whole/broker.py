@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 PORT: Final = 9092
 
 AGAIN_S: Final = 2.0
-"""After what time whoever looks after a host starts a broker again that could not start."""
+"""The time after which a broker that could not start is started again."""
 
 
 class BrokerHost:

@@ -22,7 +22,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "log.segment.delete.delay.ms": "2000",
     "leader.imbalance.check.interval.seconds": "20",
 }
-"""What every broker is given, unless a schedule says otherwise."""
+"""The settings of all brokers, unless a schedule changes them."""
 
 
 class Trace:
@@ -83,7 +83,7 @@ class SimulatedCluster:
         return " ".join((*(broker.mark for broker in self.brokers), store))
 
     def draw_rng(self) -> Rng:
-        """A generator of its own for a part, so that what one part draws changes nothing for the others."""
+        """A separate random generator for one part, so that parts do not influence each other."""
         return SeededRng(self.rng.randbelow(1 << 62))
 
     @property

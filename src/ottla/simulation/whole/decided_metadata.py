@@ -1,4 +1,4 @@
-"""The metadata as the ensemble has it, whatever each broker has heard of it."""
+"""The metadata in the store, whether or not brokers have read it."""
 
 from ottla.metadata.image.delta import apply_records, image_from_snapshot
 from ottla.metadata.image.image import MetadataImage
@@ -15,7 +15,7 @@ class DecidedMetadata:
 
     @property
     def image(self) -> MetadataImage:
-        """What was decided so far."""
+        """The current metadata image of the store."""
         image = self._image
         if image.end_offset == self._ensemble.end_offset:
             return image
@@ -26,6 +26,6 @@ class DecidedMetadata:
         return self._image
 
     def is_taken_in(self, broker_id: int) -> bool:
-        """Whether the controller knows of the session that a broker has, and so of what it lost before."""
+        """Whether the controller has registered the current session of a broker, and so knows what it lost before."""
         live, known = self._ensemble.sessions.get(broker_id), self.image.brokers.get(broker_id)
         return live is not None and known is not None and known.broker_epoch == live.session.broker_epoch

@@ -242,7 +242,7 @@ class HostDisk:
 
 
 class SimulatedDisk(OsDisk):
-    """A process's access to the disk of its host; satisfies `ottla.runtime.disk.Disk`."""
+    """A process's access to the disk of its host; implements `ottla.runtime.disk.Disk`."""
 
     __slots__ = ("_disk", "_process")
 

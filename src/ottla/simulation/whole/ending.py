@@ -1,4 +1,4 @@
-"""The end of a run: everything heals, and then everything must be as it was promised.
+"""The end of a run: everything heals, and then all guarantees are checked.
 
 heal --> all brokers serve, every ISR is whole --> producers stop, replicas are equal --> copiers have copied all
                                                    --> read by new consumers, and from the files of every replica
@@ -20,7 +20,7 @@ from ottla.simulation.whole.load import COPIED, PARTITIONS, PLAIN, Auditor, Clie
 from ottla.storage.file_names import LOG_SUFFIX, STRAY_DIRECTORY_SUFFIX, parse_log_directory_name
 
 HEAL_S: Final = 120.0
-"""How long it may take at most until what has healed is whole."""
+"""The maximum time until a healed cluster is in sync."""
 
 BROKEN_HEAL_S: Final = 15.0
 """The same where a rule is broken already: what else is wrong is of less interest."""
@@ -38,7 +38,7 @@ class CommittedReader(Reader):
 
 
 class NotHealedError(Exception):
-    """What should have come about did not."""
+    """The cluster did not recover in time."""
 
 
 async def until(cluster: SimulatedCluster, what: str, holds: Callable[[], str]) -> None:
@@ -55,7 +55,7 @@ async def until(cluster: SimulatedCluster, what: str, holds: Callable[[], str]) 
 
 
 def not_whole(cluster: SimulatedCluster) -> str:
-    """What a broker misses that all are to have: a leader, or a replica in sync."""
+    """What a broker's metadata still lacks: a leader, or a replica in sync; empty if nothing."""
     for broker in cluster.brokers:
         image = broker.image
         if image is None:
@@ -138,7 +138,7 @@ async def end(
     others: Sequence[Client],
     shares: ShareHistory | None = None,
 ) -> list[str]:
-    """Everything that is wrong, when everything has healed; `shares` is that of a share group, where there is one.
+    """All violations after everything has healed; `shares` is that of a share group, if there is one.
 
     Raises NotHealedError.
     """

@@ -50,7 +50,7 @@ class Descriptor(Protocol):
 
 
 class StuckError(Exception):
-    """Nothing is ready, no timer is set, and somebody waits; or there is no end to what is ready."""
+    """The simulation cannot go on: all wait and no timer is set, or callbacks never end."""
 
 
 class _Watch:
@@ -180,11 +180,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """It is passed over when its time comes."""
 
     def in_world(self, delay_s: float, callback: Callable[[*Ts], object], *args: *Ts) -> asyncio.TimerHandle:
-        """Have something happen after a delay, whoever lives then."""
+        """Call back after a delay, outside of all processes."""
         return self._at(self._now_s + delay_s, callback, args, self.world.context)
 
     def after(self, delay_s: float, callback: Callable[[*Ts], object], *args: *Ts) -> asyncio.TimerHandle:
-        """Have something happen after a delay in the process that runs now, unless it has ended by then."""
+        """Call back after a delay in the current process, unless it has ended by then."""
         return self._at(self._now_s + delay_s, callback, args, None)
 
     def as_process(self, process: Process, callback: Callable[[*Ts], object], *args: *Ts) -> None:

@@ -1,4 +1,4 @@
-"""What goes wrong in a simulated cluster.
+"""The faults of a simulated cluster.
 
 Each fault is over after a while; several may be there at once.
 """
@@ -237,7 +237,7 @@ class Faults:
         self._later(self._rng.uniform(0.5, 6.0), empty)
 
     def failing_disk(self) -> None:
-        """Nothing can be written or synced there for a while; then the host is started again, as brokers ask for."""
+        """Make writes and syncs of a host fail for a while; then restart the host, as brokers require."""
         broker, pause_s = self._one(), self._rng.uniform(0.1, 4.0)
         if self._is_lossy:
             return

@@ -1,4 +1,4 @@
-"""What holds at every moment, as far as it can be seen from outside: looked at every so often while a cluster runs."""
+"""Checks invariants of a running cluster at intervals, from outside."""
 
 from typing import Final
 from uuid import UUID
@@ -12,11 +12,11 @@ from ottla.simulation.whole.process import Process
 EVERY_S: Final = 0.05
 
 BROKEN_MAX: Final = 10
-"""So many are told; what follows from them is not."""
+"""The maximum number of reported violations; later ones are usually consequences."""
 
 
 class Invariants:
-    """Belongs to the world. `broken` says what did not hold, once each."""
+    """Belongs to the world. `broken` has the violations, each once."""
 
     def __init__(self, cluster: SimulatedCluster, decided: DecidedMetadata) -> None:
         self.broken: list[str] = []

@@ -96,7 +96,7 @@ class Sending(Struct):
 
 
 class Seen:
-    """What all clients saw together."""
+    """What all clients saw."""
 
     def __init__(self) -> None:
         self.sends: list[Sending] = []

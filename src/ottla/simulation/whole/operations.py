@@ -1,4 +1,4 @@
-"""What operators do with a cluster while it is under load: topics, partitions that move, brokers that are taken out.
+"""Operations on a cluster under load: topics, reassignments, decommissions.
 
 An operation that is refused or impossible is in the trace, and is no fault: a request while half of the cluster is
 away may fail. Only the effect on the cluster counts.
@@ -27,7 +27,7 @@ from ottla.simulation.whole.decided_metadata import DecidedMetadata
 from ottla.simulation.whole.load import Client, Seen
 
 PASSING: Final = "passing"
-"""A topic that comes and goes."""
+"""The topic that is created and deleted."""
 
 PASSING_PARTITIONS: Final = 2
 
@@ -88,7 +88,7 @@ class Operator(Client):
     # Partitions.
 
     async def move(self, rng: Rng) -> None:
-        """Have a partition of any topic be elsewhere."""
+        """Reassign a partition of any topic."""
         place = await self._some_partition(rng)
         ids = [broker.node_id for broker in self._brokers]
         replicas = tuple(ids.pop(rng.randbelow(len(ids))) for _ in range(2 + rng.randbelow(2)))
@@ -96,13 +96,13 @@ class Operator(Client):
         self._refused(await alter_reassignments(self._admin, {place: replicas}))
 
     async def call_off(self, rng: Rng) -> None:
-        """Have a partition stay where it was before it was to move."""
+        """Cancel a reassignment."""
         place = await self._some_partition(rng)
         self._tell(f"*** {place} is not to move")
         self._refused(await alter_reassignments(self._admin, {place: None}))
 
     async def elect(self, _rng: Rng) -> None:
-        """Have all partitions be led by the first of their replicas."""
+        """Elect the preferred leaders of all partitions."""
         self._tell("*** preferred leaders are to be elected")
         self._refused(await elect_leaders(self._admin, ElectionType.PREFERRED))
 
@@ -149,7 +149,7 @@ class Operator(Client):
     # Topics.
 
     async def create_topic(self, rng: Rng) -> None:
-        """Make the topic that comes and goes, unless it is there, and write to it."""
+        """Create the topic `PASSING`, unless it exists, and write to it."""
         self._tell(f"*** {PASSING} is to be made")
         await self._try("not made", self._create(rng))
         options = ProducerOptions(delivery_timeout_ms=3_000, max_block_ms=3_000, linger_ms=0)
@@ -165,12 +165,12 @@ class Operator(Client):
         await Admin(self._admin).create_topic(NewTopic(PASSING, PASSING_PARTITIONS, 2 + rng.randbelow(2)))
 
     async def delete_topic(self, _rng: Rng) -> None:
-        """Delete the topic that comes and goes."""
+        """Delete the topic `PASSING`."""
         self._tell(f"*** {PASSING} is to be deleted")
         await Admin(self._admin).delete_topic(PASSING)
 
     async def add_partitions(self, rng: Rng) -> None:
-        """Have the topic that comes and goes have more partitions."""
+        """Add partitions to the topic `PASSING`."""
         count = PASSING_PARTITIONS + 1 + rng.randbelow(3)
         self._tell(f"*** {PASSING} is to have {count} partitions")
         await Admin(self._admin).create_partitions(PASSING, count)
@@ -188,7 +188,7 @@ class Operator(Client):
             broker.start()
 
     async def decommission(self, rng: Rng) -> None:
-        """Move everything away from a broker, stop it, have it forgotten, and start it again as a new one."""
+        """Decommission a broker, stop it, unregister it, and start it again as a new one."""
         if len(self._brokers) == 3:
             return  # two are too few for three replicas
         broker = self._brokers[rng.randbelow(len(self._brokers))]

@@ -63,10 +63,10 @@ class Process:
 
 
 def current_process() -> Process | None:
-    """Who runs now; None for the world around the processes."""
+    """The running process; None for the world around the processes."""
     return _CURRENT.get(None)
 
 
 def process_of(context: Context) -> Process | None:
-    """Whose context that is; None for the world's."""
+    """The process of a context; None for the world around the processes."""
     return context.get(_CURRENT)

@@ -42,7 +42,7 @@ WEIGHTS: Final[Mapping[str, int]] = {
     **{kind: fault.weight for kind, fault in FAULTS.items()},
     **{kind: operation.weight for kind, operation in OPERATIONS.items()},
 }
-"""How often each kind of step comes in a schedule."""
+"""The weight of each kind of step in a schedule."""
 
 MEMORY: Final = Path("/dev/shm")  # noqa: S108 (a directory of its own is made in it)
 """Where files are as fast as memory."""
@@ -56,7 +56,7 @@ WORKERS_COUNT: Final = 3
 
 
 class WholeResult(Struct, frozen=True):
-    """What came of a schedule. `violations` is empty when everything was as it was promised."""
+    """The result of a schedule. `violations` is empty if all guarantees held."""
 
     schedule: Schedule
     violations: tuple[str, ...]

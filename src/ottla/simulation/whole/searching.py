@@ -16,7 +16,7 @@ from ottla.simulation.whole.planted_bugs import PLANTED, planted
 from ottla.simulation.whole.running import WholeResult, run, schedule_of
 
 TRACES: Final = Path("build/simulation")
-"""Where the traces of schedules are put that broke something."""
+"""The directory for traces of failed schedules."""
 
 FINDS_MAX: Final = 5
 """How often each planted bug is looked for at most."""

@@ -37,7 +37,7 @@ T = TypeVar("T")
 STORE_HOST: Final = "10.0.0.100"
 
 PING_S: Final = 0.5
-"""How often the ensemble looks whom it hears."""
+"""The interval at which the store checks which processes it hears."""
 
 WORK_S: Final = (0.000_2, 0.006)
 """How long a write or a read takes there."""
@@ -54,7 +54,7 @@ class _Live(Struct):
 
 
 class Ensemble:
-    """What the store holds, whoever of the brokers lives."""
+    """The state of the store."""
 
     def __init__(self, network: Network, rng: Rng, session_timeout_ms: int) -> None:
         self.network = network
