@@ -98,8 +98,8 @@ impl DeliveryLedger {
     }
 
     #[getter]
-    fn blocked_count(&self) -> u64 {
-        self.ledger.blocked()
+    fn ahead_count(&self) -> u64 {
+        self.ledger.ahead()
     }
 
     #[getter]
@@ -140,8 +140,39 @@ impl DeliveryLedger {
         Ok((lease, tuples(&runs)))
     }
 
-    fn order_by_key(&mut self, is_ordered: bool) {
-        self.ledger.order_by_key(is_ordered);
+    fn set_order(&mut self, by_key: bool, lanes: u8) {
+        self.ledger.set_order(by_key, lanes);
+    }
+
+    fn look_ahead(&mut self, hints: &DeliveryHints, first: i64, last: i64, ahead_max: u64) {
+        self.ledger.look_ahead(hints, first, last, ahead_max);
+    }
+
+    fn lane_heads(&self) -> Vec<i64> {
+        self.ledger.lane_heads()
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (owner, lane, first, last, *, records_max, new_max, deadline_ms))]
+    fn acquire_lane(
+        &mut self,
+        owner: u32,
+        lane: u8,
+        first: i64,
+        last: i64,
+        records_max: u32,
+        new_max: u64,
+        deadline_ms: i64,
+    ) -> PyResult<(u64, Vec<RunTuple>)> {
+        let allowance = Allowance {
+            records: records_max,
+            new: new_max,
+            ahead: 0,
+        };
+        let (lease, runs) =
+            self.ledger
+                .acquire_lane(owner_of(owner)?, lane, first, last, allowance, deadline_ms);
+        Ok((lease, tuples(&runs)))
     }
 
     fn learn(&mut self, hints: &DeliveryHints) {
@@ -149,7 +180,7 @@ impl DeliveryLedger {
     }
 
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (owner, hints, first, last, *, records_max, new_max, blocked_max, deadline_ms))]
+    #[pyo3(signature = (owner, hints, first, last, *, records_max, new_max, ahead_max, deadline_ms))]
     fn acquire_in_order(
         &mut self,
         owner: u32,
@@ -158,13 +189,13 @@ impl DeliveryLedger {
         last: i64,
         records_max: u32,
         new_max: u64,
-        blocked_max: u64,
+        ahead_max: u64,
         deadline_ms: i64,
     ) -> PyResult<(u64, Vec<RunTuple>)> {
         let allowance = Allowance {
             records: records_max,
             new: new_max,
-            blocked: blocked_max,
+            ahead: ahead_max,
         };
         let (lease, runs) = self.ledger.acquire_in_order(
             owner_of(owner)?,
@@ -177,8 +208,8 @@ impl DeliveryLedger {
         Ok((lease, tuples(&runs)))
     }
 
-    fn unblock(&mut self, first: i64, last: i64) {
-        self.ledger.unblock_all(first, last);
+    fn give_up(&mut self, first: i64, last: i64) {
+        self.ledger.give_up(first, last);
     }
 
     fn settle(

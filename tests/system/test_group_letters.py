@@ -14,6 +14,7 @@ from ottla.cli.main import run as run_command
 from ottla.client import AcknowledgementMode, AcknowledgeType, ShareConsumerOptions, SyncProducer, SyncShareConsumer
 from ottla.client.consuming.share_record import ShareRecord
 from tests.broker_process import BrokerProcess
+from tests.cluster import wait_until
 
 Verdicts = dict[bytes, AcknowledgeType]
 
@@ -126,3 +127,23 @@ def test_a_backoff_is_kept_when_the_broker_is_killed(new_broker: Callable[..., B
     again = work(broker, name, {}, lambda seen: len(seen) == 1)
     assert [each.delivery_count for each in released + again] == [1, 2]
     assert time.time() >= before + 3, "it was released after that"
+
+
+def test_records_that_say_when_they_are_too_old_become_letters_then(
+    broker: BrokerProcess, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare(broker, name, errors_deadletterqueue_topic_name=f"dlq.{name}")
+    command("config", "set", "--bootstrap", broker.bootstrap, "--topic", name, "ottla.ttl.header=true")
+    with SyncProducer(broker.bootstrap) as producer:
+        hour_ago = int(time.time() * 1_000) - 3_600_000
+        for value, ttl in ((b"too old", b"3599000"), (b"in time", b"7200000"), (b"for ever", b"soon")):
+            producer.send(name, value, timestamp_ms=hour_ago, headers=[("ottla-ttl", ttl)])
+    seen = work(broker, name, {}, lambda seen: len(seen) == 2)
+    assert [each.value for each in seen] == [b"in time", b"for ever"]
+
+    def is_written() -> bool:
+        return len(letters(broker, name, capsys)) == 1
+
+    wait_until(is_written, "the letter", 60)
+    [letter] = letters(broker, name, capsys)
+    assert (letter["offset"], letter["reason"], letter["attempt"]) == (0, "Time to live is over.", 0)

@@ -269,6 +269,7 @@ impl Ledger {
         if to <= self.pages.start() {
             return;
         }
+        self.leave_order_below(to);
         if to > self.pages.end() {
             self.forget_below(self.pages.end());
             self.pages.restart_at(to);
@@ -276,7 +277,6 @@ impl Ledger {
             self.forget_below(to);
             self.pages.advance();
         }
-        self.follow_start();
     }
 
     /// Takes over a run of a stored state. Runs come in the order of their offsets; what lies between is available.
@@ -344,7 +344,6 @@ impl Ledger {
         while offset < to {
             let (entry, next) = self.pages.alike(offset, to);
             if entry.slot != NO_LEASE || entry.is_pending {
-                self.unblock(offset);
                 self.leave_holder(offset);
                 self.pages.put(offset, DONE);
             }
@@ -385,7 +384,7 @@ impl Ledger {
         let slot = self.leases.add(Lease::new(owner, deadline_ms, first.first));
         for (run, _) in steps {
             for offset in run.first..=run.last {
-                self.unblock(offset);
+                self.give_up(offset, offset);
                 self.leave_holder(offset);
                 let count = run.entry.count.saturating_add(raise);
                 self.pages.put(

@@ -977,13 +977,23 @@ def decode_response_header(frame: Buffer, flexible: bool) -> tuple[int, int]:
 class DeliveryHints:
     """What the records of some batches ask of their delivery: those from `start_offset` up to `end_offset`.
 
-    For order by key, a hash of the key of each record that has one; it differs from process to process. At most
-    `records_max` records are kept, 16 bytes each, and `end_offset` is the first that was not looked at. A batch that
-    cannot be opened, or expands to more than `max_decompressed_bytes`, asks for nothing. Immutable.
+    With `keys` a hash of the key of each record that has one, which differs from process to process; with `lanes`
+    above 1 the header `ottla-priority`, below that number; with `ttl` the header `ottla-ttl`, milliseconds after the
+    timestamp. A header that is no number is passed over. At most `records_max` records are kept, 32 bytes each, and
+    `end_offset` is the first that was not looked at. A batch that cannot be opened, or expands to more than
+    `max_decompressed_bytes`, asks for nothing. Immutable.
     """
 
     def __new__(
-        cls, data: Buffer, start_offset: int, records_max: int, *, max_decompressed_bytes: int
+        cls,
+        data: Buffer,
+        start_offset: int,
+        records_max: int,
+        *,
+        keys: bool = False,
+        lanes: int = 0,
+        ttl: bool = False,
+        max_decompressed_bytes: int,
     ) -> Self: ...
     def __len__(self) -> int:
         """Records that ask for something."""
@@ -991,6 +1001,8 @@ class DeliveryHints:
     def start_offset(self) -> int: ...
     @property
     def end_offset(self) -> int: ...
+    def expired(self, first: int, last: int, now_ms: int) -> list[tuple[int, int]]:
+        """Runs of records of first..last whose time to live is over."""
 
 @final
 class DeliveryLedger:
@@ -1025,11 +1037,11 @@ class DeliveryLedger:
     def unfinished_count(self) -> int:
         """Records between start and end that are not done."""
     @property
-    def blocked_count(self) -> int:
-        """Records that wait for another of their key, see `order_by_key`. They count as unfinished."""
+    def ahead_count(self) -> int:
+        """Records that were looked at and never delivered: blocked, or in a lane. They count as unfinished."""
     @property
     def known_to_offset(self) -> int:
-        """Up to where the keys of records are known: `end_offset` unless `learn` has to catch up."""
+        """Up to where it is known what records ask for: `end_offset` unless `learn` has to catch up."""
     @property
     def lease_count(self) -> int:
         """Acquisitions and waits that have not ended."""
@@ -1048,10 +1060,12 @@ class DeliveryLedger:
 
         Returns the id of the lease, 0 when there was nothing, and the records.
         """
-    def order_by_key(self, is_ordered: bool) -> None:
-        """Have no record be delivered before those of its key that lie before it are done; or no longer.
+    def set_order(self, by_key: bool, lanes: int) -> None:
+        """How records are delivered from now on.
 
-        About 130 bytes for each record that is held, was given back or is blocked, and has a key.
+        By key, none is before those of its key that lie before it are done; later ones are blocked until then. With
+        more than one lane, records are delivered by `acquire_lane`. About 130 bytes for each record that is held, was
+        given back or was looked at, and has a key or a lane.
         """
     def learn(self, hints: DeliveryHints) -> None:
         """Look at records from `known_to_offset` on that were delivered before, up to the end of the hints."""
@@ -1064,16 +1078,27 @@ class DeliveryLedger:
         *,
         records_max: int,
         new_max: int,
-        blocked_max: int,
+        ahead_max: int,
         deadline_ms: int,
     ) -> tuple[int, list[tuple[int, int, int, int]]]:
         """As `acquire`, of what is first of its key. Nothing while `known_to_offset` is below `end_offset`.
 
         Records from the end on have to lie in the hints. Up to `new_max` of them are delivered; those that have to wait
-        are passed, as long as at most `blocked_max` do in all.
+        are passed, as long as at most `ahead_max` do in all.
         """
-    def unblock(self, first: int, last: int) -> None:
-        """Have records of first..last no longer wait: for those that are to be given up."""
+    def look_ahead(self, hints: DeliveryHints, first: int, last: int, ahead_max: int) -> None:
+        """Take records of first..last, from the end on, into their lanes, as long as at most `ahead_max` are ahead.
+
+        Offsets from the end up to `first` are taken not to exist. Nothing while `known_to_offset` is below the end.
+        """
+    def lane_heads(self) -> list[int]:
+        """The first record of each lane that can be delivered; -1 where there is none."""
+    def acquire_lane(
+        self, owner: int, lane: int, first: int, last: int, *, records_max: int, new_max: int, deadline_ms: int
+    ) -> tuple[int, list[tuple[int, int, int, int]]]:
+        """As `acquire`, of the records of one lane, up to `new_max` of which were never delivered."""
+    def give_up(self, first: int, last: int) -> None:
+        """Have records of first..last be delivered by `acquire`, whatever lies before them, to be archived at once."""
     def settle(
         self, owner: int, runs: list[tuple[int, int, int]], deliveries_max: int, not_before_ms: int
     ) -> tuple[int, list[tuple[int, int, int, int]]]:

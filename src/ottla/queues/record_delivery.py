@@ -13,7 +13,7 @@ from ottla.native import DeliveryHints, DeliveryLedger
 from ottla.queues.acknowledgements import ARCHIVED, GAP, Run
 from ottla.queues.delivery_rate import DeliveryRate
 from ottla.queues.delivery_throttle import WHOLE, AcquiredBatches, Portion, delivered_before, joined, portion
-from ottla.queues.hint_reader import NO_HINTS, HintReader
+from ottla.queues.hint_reader import NO_HINTS, HintReader, Wanted
 from ottla.queues.lease_timers import LeaseTimers
 from ottla.queues.letters import Letter
 from ottla.queues.log_reader import LogReader
@@ -47,6 +47,7 @@ class RecordDelivery:
         acquired_batches: AcquiredBatches,
         reader: LogReader,
         hints: HintReader,
+        times: HintReader,
         owners: Owners,
         leases: LeaseTimers,
         writer: StateWriter,
@@ -56,14 +57,15 @@ class RecordDelivery:
         is_current: Callable[[], bool],
         on_released: Callable[[], None],
     ) -> None:
-        """`is_current` says whether this broker still leads the partition; `on_released` is called when members are to
-        look again.
+        """`hints` reads what orders records, `times` until when they live. `is_current` says whether this broker still
+        leads the partition; `on_released` is called when members are to look again.
         """
         self._partition = partition
         self._ledger = ledger
         self._acquired_batches = acquired_batches
         self._reader = reader
         self._hints = hints
+        self._times = times
         self._spans = RecordSpans(partition, clock)
         self._owners = owners
         self._leases = leases
@@ -83,7 +85,7 @@ class RecordDelivery:
             return False
         self._follow_log_start()
         ledger = self._ledger
-        ledger.order_by_key(limits.is_ordered)
+        ledger.set_order(limits.is_ordered, 0)
         offset = ledger.next_deliverable(ledger.start_offset)
         if offset < ledger.end_offset:
             return True
@@ -91,8 +93,8 @@ class RecordDelivery:
 
     def _takes_new(self, limits: ShareLimits) -> bool:
         """Whether records may be looked at that were never delivered."""
-        blocked = self._ledger.blocked_count
-        return self._ledger.unfinished_count - blocked < limits.locks_max and blocked < limits.ahead_max
+        ahead = self._ledger.ahead_count
+        return self._ledger.unfinished_count - ahead < limits.locks_max and ahead < limits.ahead_max
 
     async def acquire(
         self,
@@ -120,7 +122,7 @@ class RecordDelivery:
                     break
                 self._follow_log_start()
                 ledger = self._ledger
-                ledger.order_by_key(limits.is_ordered)
+                ledger.set_order(limits.is_ordered, 0)
                 offset = ledger.known_to_offset
                 if offset == ledger.end_offset:
                     offset = ledger.next_deliverable(ledger.start_offset)
@@ -131,6 +133,7 @@ class RecordDelivery:
                 keeps = exact or limits.is_ordered
                 read = await self._reader.read(offset, max_bytes, limits.read_committed, keeps=keeps)
                 hints = await self._hints_in(read) if limits.is_ordered else None
+                times = await self._times_in(read, offset)
                 if not read.batches or not self._is_current():  # another may lead since it was read
                     break
                 if hints is not None and self._catches_up(hints):
@@ -142,7 +145,7 @@ class RecordDelivery:
                 size = FOR_EVER if exact else batch_size
                 end_before = ledger.end_offset
                 acquired = self._deliver(
-                    member_id, limits, offset, read, hints, max_records, part, exact=exact, batch_size=size
+                    member_id, limits, offset, read, hints, times, max_records, part, exact=exact, batch_size=size
                 )
                 if throttles:
                     self._acquired_batches.forget_below(ledger.start_offset)
@@ -157,7 +160,13 @@ class RecordDelivery:
         """What the records ask for that were not looked at yet."""
         known_to = self._ledger.known_to_offset
         has_unknown = read.batches and read.batches[-1].last_offset >= known_to
-        return await self._hints.read(read.data, known_to) if has_unknown else NO_HINTS
+        return await self._hints.read(read.data, known_to, Wanted(keys=True)) if has_unknown else NO_HINTS
+
+    async def _times_in(self, read: Read, offset: int) -> DeliveryHints | None:
+        """Until when records from an offset on live; None where they do not say so."""
+        if not read.batches or not self._partition.log.config.has_ttl_header:
+            return None
+        return await self._times.read(read.data, offset, Wanted(ttl=True))
 
     def _catches_up(self, hints: DeliveryHints) -> bool:
         """Learn the keys of records that were looked at before there was an order, or by another leader. Whether there
@@ -192,6 +201,7 @@ class RecordDelivery:
         offset: int,
         read: Read,
         hints: DeliveryHints | None,
+        times: DeliveryHints | None,
         max_records: int,
         part: Portion,
         *,
@@ -202,13 +212,13 @@ class RecordDelivery:
         data, batches, aborted = read
         owner = self._owners.number(member_id)
         self._writer.limits = limits
-        room = max(0, limits.locks_max - (ledger.unfinished_count - ledger.blocked_count))
+        room = max(0, limits.locks_max - (ledger.unfinished_count - ledger.ahead_count))
         max_records, exact = part.limits(max_records, exact=exact)
         runs: list[tuple[int, int, int]] = []
         leases: list[int] = []
         taken = 0
         last_position = 0
-        for batch, first, last, reason in self._spans.of(data, batches, aborted, offset, part.last_offset):
+        for batch, first, last, reason in self._spans.of(data, batches, aborted, offset, part.last_offset, times):
             if taken >= max_records or ledger.end_offset < first:
                 break  # the limit leaves the rest for later; what follows would pass over it
             if reason is not None:
@@ -224,7 +234,7 @@ class RecordDelivery:
                     last,
                     records_max=max(0, most),
                     new_max=room,
-                    blocked_max=limits.ahead_max,
+                    ahead_max=limits.ahead_max,
                     deadline_ms=FOR_EVER,
                 )
             else:
@@ -270,7 +280,7 @@ class RecordDelivery:
             last = beyond - 1
             if first > last:
                 return
-        ledger.unblock(first, last)
+        ledger.give_up(first, last)
         lease, runs = ledger.acquire(NOBODY, first, last, last - first + 1, FOR_EVER)
         if lease:
             change, becomes = self._ledger.settle(NOBODY, [(run[0], run[1], GAP) for run in runs], 0, 0)

@@ -7,7 +7,7 @@ spans   0..4 deliver | 5..7 nothing | 8..9 nothing | 10..12 expired | 13 nothing
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from ottla.native import BatchInfo
+from ottla.native import BatchInfo, DeliveryHints
 from ottla.queues.aborted_batches import AbortedBatches
 from ottla.queues.dead_letter import EXPIRED
 from ottla.queues.stream_marks import StreamMarks
@@ -40,14 +40,21 @@ class RecordSpans:
         self._marks = StreamMarks()
 
     def of(
-        self, data: bytes, batches: Sequence[BatchInfo], aborted: Sequence[tuple[int, int]], first: int, last: int
+        self,
+        data: bytes,
+        batches: Sequence[BatchInfo],
+        aborted: Sequence[tuple[int, int]],
+        first: int,
+        last: int,
+        times: DeliveryHints | None = None,
     ) -> Iterator[RecordSpan]:
         """The spans from a first offset on, those of records up to a last one. `batches` lie in `data`, where the
-        transactions of `aborted` came to nothing.
+        transactions of `aborted` came to nothing. `times` says until when records live.
         """
+        if times is not None:
+            last = min(last, times.end_offset - 1)
         undone = AbortedBatches(aborted)
         expected = first
-        config = self._partition.log.config
         for batch in batches:
             if batch.base_offset > expected:
                 yield RecordSpan(batch, expected, batch.base_offset - 1, NO_RECORD)
@@ -56,12 +63,27 @@ class RecordSpans:
             begin, end = max(batch.base_offset, first), min(batch.last_offset, last)
             if undone.has(batch) or batch.is_control:
                 yield RecordSpan(batch, begin, batch.last_offset, NO_RECORD)
-            elif config.ttl_ms >= 0 and batch.max_timestamp + config.ttl_ms <= self._clock.now_ms():
-                # The time to live of all its records is over (`ottla.ttl.ms`).
-                yield RecordSpan(batch, begin, end, EXPIRED)
-            elif config.is_stream:
-                for start, stop, is_mark in self._marks.spans(data, batch, begin, end):
-                    yield RecordSpan(batch, start, stop, NO_RECORD if is_mark else None)
             else:
-                yield RecordSpan(batch, begin, end, None)
+                for start, stop, reason in self._records_of(data, batch, begin, end, times):
+                    yield RecordSpan(batch, start, stop, reason)
             expected = batch.last_offset + 1
+
+    def _records_of(
+        self, data: bytes, batch: BatchInfo, first: int, last: int, times: DeliveryHints | None
+    ) -> Iterator[tuple[int, int, str | None]]:
+        """First and last offset of what lies in a batch of records, and why nobody is given it."""
+        config, now_ms = self._partition.log.config, self._clock.now_ms()
+        if config.ttl_ms >= 0 and batch.max_timestamp + config.ttl_ms <= now_ms:
+            # The time to live of all its records is over (`ottla.ttl.ms`).
+            yield first, last, EXPIRED
+        elif config.is_stream:
+            for start, stop, is_mark in self._marks.spans(data, batch, first, last):
+                yield start, stop, NO_RECORD if is_mark else None
+        else:
+            for start, stop in [] if times is None else times.expired(first, last, now_ms):
+                if first < start:
+                    yield first, start - 1, None
+                yield start, stop, EXPIRED
+                first = stop + 1
+            if first <= last:
+                yield first, last, None

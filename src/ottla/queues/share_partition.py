@@ -103,6 +103,7 @@ class SharePartition:
             acquired_batches,
             LogReader(partition, key, leader_epoch, RecentReads() if reads is None else reads, tasks),
             HintReader(tasks),
+            HintReader(tasks),
             self._owners,
             self._leases,
             self._writer,

@@ -238,6 +238,13 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             "are kept until then whatever retention is set.",
         ),
         _setting(
+            "ottla.ttl.header",
+            SettingType.BOOLEAN,
+            "false",
+            "Whether records may say in a header `ottla-ttl` how many milliseconds after their timestamp they are "
+            "given to share groups and NSQ channels at the latest, if that is before ottla.ttl.ms is over.",
+        ),
+        _setting(
             "ottla.ttl.ms",
             SettingType.LONG,
             "-1",
@@ -371,6 +378,7 @@ BROKER_SYNONYMS: Final[Mapping[str, tuple[BrokerSynonym, ...]]] = MappingProxyTy
         "nsq.paused": (),
         "ottla.deliver.delay.ms": (),
         "ottla.deliver.to": (),
+        "ottla.ttl.header": (),
         "ottla.ttl.ms": (),
         "preallocate": (BrokerSynonym("log.preallocate"),),
         "redis.key": (),

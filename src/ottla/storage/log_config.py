@@ -72,6 +72,8 @@ class LogConfig(Struct, frozen=True):
     """Whether records wait here to be delivered to another topic (`ottla.deliver.to`)."""
     ttl_ms: int = -1
     """How old a record is at most that share groups are given (`ottla.ttl.ms`)."""
+    has_ttl_header: bool = False
+    """Whether records say themselves how old they are at most (`ottla.ttl.header`)."""
     is_stream: bool = False
     """Whether the records are of a stream of Redis (`redis.key`)."""
     topic_rules: TopicRules = TopicRules(max_batch_bytes=0, max_decompressed_bytes=0)
@@ -168,6 +170,7 @@ class LogConfig(Struct, frozen=True):
             producer_id_expiration_ms=producer_id_expiration_ms,
             is_delayed=is_delayed,
             ttl_ms=number("ottla.ttl.ms"),
+            has_ttl_header=cast("bool", value("ottla.ttl.header")),
             is_stream=bool(value("redis.key")),
         )
 

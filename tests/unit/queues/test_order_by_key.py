@@ -54,7 +54,7 @@ class LedgerDeliversInOrder(RuleBasedStateMachine):
     def start_again(self, runs: list[tuple[int, int, int, int]]) -> None:
         self.ledger = DeliveryLedger(0)
         self.ledger.load(runs)
-        self.ledger.order_by_key(True)
+        self.ledger.set_order(True, 0)
 
     @property
     def end(self) -> int:
@@ -85,10 +85,10 @@ class LedgerDeliversInOrder(RuleBasedStateMachine):
     def acquire(self, span: int, most: int, new: int, blocked: int, data: Any) -> None:
         known_to = self.ledger.known_to_offset
         looked_at = data.draw(st.sampled_from([1, 3, 100]))
-        hints = DeliveryHints(self.log, known_to, looked_at, max_decompressed_bytes=0)
+        hints = DeliveryHints(self.log, known_to, looked_at, keys=True, max_decompressed_bytes=0)
         if self.is_ordered and known_to < self.end:
             assert self.ledger.acquire_in_order(
-                1, hints, 0, 50, records_max=9, new_max=9, blocked_max=9, deadline_ms=FOR_EVER
+                1, hints, 0, 50, records_max=9, new_max=9, ahead_max=9, deadline_ms=FOR_EVER
             ) == (0, [])
             self.ledger.learn(hints)
             assert self.ledger.known_to_offset > known_to
@@ -98,7 +98,7 @@ class LedgerDeliversInOrder(RuleBasedStateMachine):
         expected = self.expected(first, last, most, new, blocked, hints.end_offset)
         if self.is_ordered:
             lease, runs = self.ledger.acquire_in_order(
-                1, hints, first, last, records_max=most, new_max=new, blocked_max=blocked, deadline_ms=FOR_EVER
+                1, hints, first, last, records_max=most, new_max=new, ahead_max=blocked, deadline_ms=FOR_EVER
             )
         else:
             lease, runs = self.ledger.acquire(1, first, last, most, FOR_EVER)
@@ -168,7 +168,7 @@ class LedgerDeliversInOrder(RuleBasedStateMachine):
         first, last = self.ledger.start_offset + at, min(self.ledger.start_offset + at + length, self.end - 1)
         if last < first:
             return
-        self.ledger.unblock(first, last)
+        self.ledger.give_up(first, last)
         lease, runs = self.ledger.acquire(9, first, last, 99, FOR_EVER)
         if lease:
             change, _ = self.ledger.settle(9, [(run[0], run[1], 0) for run in runs], 0, 0)
@@ -183,20 +183,20 @@ class LedgerDeliversInOrder(RuleBasedStateMachine):
         stored = self.ledger.runs(start, 1 << 30)
         self.ledger = DeliveryLedger(start)
         self.ledger.load(stored)
-        self.ledger.order_by_key(self.is_ordered)
+        self.ledger.set_order(self.is_ordered, 0)
         self.states = ["available" if state in ("held", "waiting") else state for state in self.states]
         self.leases.clear()
 
     @rule()
     def the_setting_changes(self) -> None:
         self.is_ordered = not self.is_ordered
-        self.ledger.order_by_key(self.is_ordered)
+        self.ledger.set_order(self.is_ordered, 0)
 
     @invariant()
     def both_are_alike(self) -> None:
         if not hasattr(self, "ledger") or (self.is_ordered and self.ledger.known_to_offset < self.end):
             return
-        assert self.ledger.blocked_count == self.blocked
+        assert self.ledger.ahead_count == self.blocked
         going = [at for at in range(self.end) if self.can_go(at)]
         found, at = [], self.ledger.next_deliverable(0)
         while at < self.end:
@@ -215,7 +215,7 @@ def test_hints_end_where_there_are_too_many_and_pass_over_what_cannot_be_opened(
     log = batch_of([b"a", None], 0) + broken + batch_of([None, b"a", b"c"], 4)
 
     def read(start: int, most: int) -> tuple[int, int]:
-        hints = DeliveryHints(log, start, most, max_decompressed_bytes=1 << 20)
+        hints = DeliveryHints(log, start, most, keys=True, max_decompressed_bytes=1 << 20)
         assert hints.start_offset == start
         return len(hints), hints.end_offset
 
@@ -223,8 +223,8 @@ def test_hints_end_where_there_are_too_many_and_pass_over_what_cannot_be_opened(
     assert read(1, 9) == (2, 7)
     assert read(7, 9) == (0, 7)
     bomb = build_batch([(0, b"k", bytes(10_000), ())], codec=4)
-    assert len(DeliveryHints(bomb, 0, 9, max_decompressed_bytes=5_000)) == 0
-    assert len(DeliveryHints(bomb, 0, 9, max_decompressed_bytes=20_000)) == 1
+    assert len(DeliveryHints(bomb, 0, 9, keys=True, max_decompressed_bytes=5_000)) == 0
+    assert len(DeliveryHints(bomb, 0, 9, keys=True, max_decompressed_bytes=20_000)) == 1
 
 
 class Workers:
@@ -263,7 +263,7 @@ def test_a_poisoned_key_holds_up_no_other_and_goes_on_when_its_record_is_archive
         workers = Workers(share_over(fd, end, tasks))
         assert await workers.get(exact=exact) == [(0, 1, 1), (3, 3, 1), (6, 6, 1)]
         assert await workers.get("other", exact=exact) == []
-        assert workers.share.ledger.blocked_count == 3
+        assert workers.share.ledger.ahead_count == 3
         await workers.settle(1, ACCEPT)
         assert await workers.get("other", exact=exact) == [(4, 4, 1)], "the next of q"
         for deliveries in (2, 3):
@@ -347,7 +347,7 @@ def test_what_is_archived_for_its_age_lets_go_what_lies_behind_it(tmp_path: Path
         cast("ManualTimer", share._leases._timer).advance(10)
         assert await Workers(share).get() == []
         assert share.ledger.start_offset == end
-        assert share.ledger.blocked_count == 0
+        assert share.ledger.ahead_count == 0
         await tasks.close()
 
     asyncio.run(run())

@@ -10,9 +10,12 @@ from typing import cast
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.native import DeliveryHints, build_batch
 from ottla.queues.acknowledgements import ACCEPT, GAP, REJECT, RELEASE
 from ottla.queues.dead_letter import EXPIRED, REJECTED, TOO_OFTEN
 from ottla.queues.letters import LETTER_RETRY_MS, Letter
@@ -213,3 +216,70 @@ def test_letters_of_records_whose_time_was_up_are_tried_again_before_that_is_sto
 
     asyncio.run(run())
     os.close(log)
+
+
+def timed(ttls: Sequence[bytes | None], base_offset: int = 0) -> bytes:
+    """A batch of records of 1970 with these headers, None for without."""
+    headers = [(("other", b"1"),) if ttl is None else (("ottla-ttl", ttl), ("other", b"1")) for ttl in ttls]
+    return bytes(build_batch([(0, None, b"x", each) for each in headers], base_offset=base_offset))
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("order", ["none", "key"])
+def test_records_say_themselves_when_they_are_too_old_where_the_topic_lets_them(
+    tmp_path: Path, exact: bool, order: str
+) -> None:
+    (tmp_path / "log").write_bytes(timed([b"10", None, b"11", b"9"]) + timed([b"0", b"-1", b"1e1", b"", b"10"], 4))
+    log = os.open(tmp_path / "log", os.O_RDONLY)
+    limits = LETTERS._replace(deliveries_max=9, is_ordered=order == "key")
+
+    async def run() -> None:
+        tasks, written = Tasks(), Written()
+        share = share_over(log, 9, tasks, write_letters=written, has_ttl_header=True)
+
+        async def get() -> list[tuple[int, int, int]]:
+            return (await share.acquire("m", limits, max_bytes=1 << 20, max_records=10, exact=exact)).runs
+
+        timer_of(share).advance(10)
+        assert await get() == [(1, 2, 1), (5, 7, 1)]
+        assert await share.settle("m", [(1, 2, RELEASE), (5, 7, ACCEPT)], limits) is ErrorCode.NONE
+        timer_of(share).advance(1)
+        assert await get() == [(1, 1, 2)], "the other one grew too old meanwhile"
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert sorted(written.letters) == [
+            Letter(0, 0, 0, EXPIRED),
+            Letter(2, 2, 1, EXPIRED),
+            Letter(3, 3, 0, EXPIRED),
+            Letter(4, 4, 0, EXPIRED),
+            Letter(8, 8, 0, EXPIRED),
+        ]
+        await tasks.close()
+
+    asyncio.run(run())
+    os.close(log)
+
+
+@given(
+    ttls=st.lists(st.sampled_from([None, b"1", b"5", b"9", b"x"]), min_size=1, max_size=30),
+    sizes=st.lists(st.integers(1, 7), min_size=30, max_size=30),
+    now_ms=st.integers(0, 10),
+    start=st.integers(0, 29),
+    codec=st.sampled_from([0, 4]),
+    most=st.integers(1, 40),
+)
+def test_the_kernel_finds_the_records_that_are_too_old(
+    ttls: list[bytes | None], sizes: list[int], now_ms: int, start: int, codec: int, most: int
+) -> None:
+    data, at = b"", 0
+    while at < len(ttls):
+        size = sizes.pop()
+        records = [(0, b"k", b"v", () if ttl is None else (("ottla-ttl", ttl),)) for ttl in ttls[at : at + size]]
+        data += bytes(build_batch(records, base_offset=at, codec=codec))
+        at += len(records)
+    hints = DeliveryHints(data, start, most, ttl=True, max_decompressed_bytes=1 << 20)
+    said = [offset for offset, ttl in enumerate(ttls) if offset >= start and ttl not in (None, b"x")]
+    assert len(hints) == min(most, len(said))
+    assert hints.end_offset == (max(start, len(ttls)) if len(said) <= most else said[most])
+    found = [at for first, last in hints.expired(start, 99, now_ms) for at in range(first, last + 1)]
+    assert found == [at for at in said[:most] if int(ttls[at] or b"") <= now_ms]

@@ -61,6 +61,7 @@ def share_over(
     batches: Sequence[StateBatch] = (),
     ttl_ms: int = -1,
     is_stream: bool = False,
+    has_ttl_header: bool = False,
 ) -> SharePartition:
     """A share partition over a log of which each read returns all."""
     timer = ManualTimer()
@@ -73,7 +74,9 @@ def share_over(
         high_watermark=end,
         last_stable_offset=end,
         log=SimpleNamespace(
-            log_start_offset=0, aborted_in=lambda *asked: [], config=LogConfig(ttl_ms=ttl_ms, is_stream=is_stream)
+            log_start_offset=0,
+            aborted_in=lambda *asked: [],
+            config=LogConfig(ttl_ms=ttl_ms, is_stream=is_stream, has_ttl_header=has_ttl_header),
         ),
         read=lambda *asked, **more: read,
     )
