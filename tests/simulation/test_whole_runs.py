@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ottla.runtime.clock import SystemClock
 from ottla.simulation.shrinking import Limits, shrink
 from ottla.simulation.whole.planted_bugs import planted
-from ottla.simulation.whole.running import WEIGHTS, WholeResult, run, schedule_of
+from ottla.simulation.whole.running import SHARES_EVERY, WEIGHTS, WholeResult, run, schedule_of
 from ottla.simulation.whole.schedule import Schedule, Step
 from tests.simulation.fixed_hashes import with_fixed_hashes
 
@@ -97,6 +97,23 @@ def test_schedules_that_break_a_rule_with_other_planted_bugs_break_none_without(
     bug: str, kinds: tuple[str, ...]
 ) -> None:
     schedules = [schedule_of(seed, 4 * FAULTS_S, kinds) for seed in range(SEEDS_MAX)]
+    with planted(bug):
+        found = next(schedule for schedule in schedules if run(schedule).violations)
+
+    assert not run(found).violations
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("bug", "kinds"),
+    [("share-not-written", ("kill", "kill all")), ("share-no-deadline", ()), ("share-past-holder", ())],
+)
+@with_fixed_hashes
+def test_planted_bugs_of_share_groups_are_found_in_seeds_that_have_one(bug: str, kinds: tuple[str, ...]) -> None:
+    seeds = range(SHARES_EVERY - 1, SEEDS_MAX, SHARES_EVERY)
+    schedules = [
+        schedule_of(seed, 4 * FAULTS_S, kinds) if kinds else Schedule(seed, (), 5 * FAULTS_S) for seed in seeds
+    ]
     with planted(bug):
         found = next(schedule for schedule in schedules if run(schedule).violations)
 

@@ -202,8 +202,9 @@ class SharePartition:
         except RecordRangeError:
             has_delivered = self.ledger.start_offset < self.ledger.end_offset
             return ErrorCode.INVALID_REQUEST if has_delivered else ErrorCode.INVALID_RECORD_STATE
-        if not change:
+        if not change and self._writer.is_start_stored:
             return ErrorCode.NONE
+        # What lies below the start is done; who is told so may rely on it.
         return self._store(change, becomes, delay, linger_ms, settled)
 
     def _settle_by_policy(
@@ -223,6 +224,8 @@ class SharePartition:
                 # What is settled together is written together: the last one says what became of all.
                 decided = self._store(change, becomes, delay, linger_ms, runs)
         self._leases.cancel_ended()
+        if decided is ErrorCode.NONE and not self._writer.is_start_stored:
+            return self._store(0, [], NO_DELAY, linger_ms, [])
         return decided
 
     @property

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.native import DeliveryLedger
-from ottla.queues.acknowledgements import ACKNOWLEDGED, ARCHIVED, Run
+from ottla.queues.acknowledgements import ACKNOWLEDGED, ACQUIRED, ARCHIVED, AVAILABLE, Run
 from ottla.queues.letters import LETTER_RETRY_MS, Letter, WriteLetters
 from ottla.queues.share_limits import ShareLimits
 from ottla.queues.share_state import ShareKey
@@ -31,6 +31,9 @@ logger = logging.getLogger(__name__)
 
 LINGERING_MAX: Final = 500
 """When so many settlements wait to be stored together, they are stored at once."""
+
+RUNS_AT_ONCE: Final = 1_000
+"""So many runs of the ledger are looked at in one call."""
 
 TOLD: Final = {
     ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -104,6 +107,9 @@ class StateWriter:
         self._lingering: TimerTask | None = None
         self._is_writing = False
         self._is_closed = False
+        self._stored_start = ledger.start_offset
+        self._forgotten_below = 0
+        """The highest start offset of the writes that failed since the last one that did not."""
         self.limits: ShareLimits | None = None
         """The settings of the group, which say where letters go."""
 
@@ -111,6 +117,11 @@ class StateWriter:
     def is_idle(self) -> bool:
         """Whether nothing is left to write."""
         return not self._is_writing and not self._waiting
+
+    @property
+    def is_start_stored(self) -> bool:
+        """Whether it is stored that what lies below the start of the ledger is done."""
+        return self._stored_start >= self._ledger.start_offset
 
     def write(self, write: StateWrite, linger_ms: int = 0) -> None:
         """Write a change, with what waits already; it may wait for so long for more, or for `store_now`."""
@@ -170,13 +181,32 @@ class StateWriter:
             self._leader_epoch,
             start_after,
             self._complete_after(writes, start_after),
-            together([batch for write in writes for batch in write.batches]),
+            together([*self._forgotten(start_after), *(batch for write in writes for batch in write.batches)]),
         )
         error = ErrorCode.UNKNOWN_SERVER_ERROR
         try:
             error = (await self._states.write(request)).error
         finally:
+            if error is ErrorCode.NONE:
+                self._forgotten_below, self._stored_start = 0, start_after
+            else:
+                self._forgotten_below = max(self._forgotten_below, start_after)
             self._on_decided(writes, error)
+
+    def _forgotten(self, start_after: int) -> list[StateBatch]:
+        """What has to be written again, as a write that was undone here may have been stored all the same.
+
+        With its start offset the coordinator forgot what was done below it, and the start goes back now.
+        """
+        found: list[StateBatch] = []
+        at = start_after
+        while at < self._forgotten_below:
+            runs = self._ledger.runs(at, RUNS_AT_ONCE)
+            if not runs:
+                break
+            found += [_as_stored(*run) for run in runs if run[0] < self._forgotten_below]
+            at = runs[-1][1] + 1
+        return found
 
     def _complete_after(self, writes: Sequence[StateWrite], start_after: int) -> int:
         """How many records from the start on are done when these writes are."""
@@ -219,3 +249,10 @@ class StateWriter:
     def _write_again(self, writes: list[StateWrite]) -> None:
         self._waiting += writes
         self._write_soon()
+
+
+def _as_stored(first: int, last: int, state: int, deliveries: int) -> StateBatch:
+    """A run of the ledger as it is written: a delivery counts when it ends."""
+    if state == ACQUIRED:
+        return StateBatch(first, last, AVAILABLE, max(0, deliveries - 1))
+    return StateBatch(first, last, state, deliveries)

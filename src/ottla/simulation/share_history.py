@@ -27,6 +27,8 @@ class Delivery(Struct, frozen=True):
     count: int
     asked_s: float
     came_s: float
+    leader_epoch: int = 0
+    """Of the leader that delivered it, where that is known: what one that is followed delivers concerns nobody else."""
 
 
 class Settlement(Struct, frozen=True):
@@ -103,8 +105,9 @@ def _done(came: Sequence[Delivery], said: Sequence[Settlement]) -> Iterator[tupl
     first = min(answered, key=lambda each: each.answered_s, default=None)
     if first is None:
         return
+    own = [each.leader_epoch for each in came if each.member == first.member and each.came_s <= first.sent_s]
     for each in came:
-        if each.asked_s > first.answered_s:
+        if each.asked_s > first.answered_s and each.leader_epoch >= max(own, default=0):
             yield (
                 "delivered again",
                 f"done for {first.member} at {first.answered_s:.3f}, {each.member} got it at {each.came_s:.3f}",
@@ -121,9 +124,15 @@ def _past_holders(
         own = [each for each in came if each.member == settled.member and each.asked_s < settled.sent_s]
         if not own:
             continue
-        got_s = max(each.came_s for each in own)
-        later = [each for each in came if each.member != settled.member and got_s < each.asked_s]
-        later = [each for each in later if each.came_s < settled.sent_s]
+        got = max(own, key=lambda each: each.came_s)
+        later = [
+            each
+            for each in came
+            if each.member != settled.member
+            and got.came_s < each.asked_s
+            and each.came_s < settled.sent_s
+            and each.leader_epoch >= got.leader_epoch
+        ]
         may_be_done = any(each.count >= deliveries_max for each in came) or any(
             each is not settled
             and each.is_done
@@ -146,9 +155,10 @@ def _stored_counts(came: Sequence[Delivery], said: Sequence[Settlement]) -> Iter
         own = [each for each in came if each.member == settled.member and each.came_s <= settled.sent_s]
         if not own:
             continue
-        count = max(own, key=lambda each: each.came_s).count
+        got = max(own, key=lambda each: each.came_s)
+        count = got.count
         for each in came:
-            if each.asked_s > settled.answered_s and each.count <= count:
+            if each.asked_s > settled.answered_s and each.count <= count and each.leader_epoch >= got.leader_epoch:
                 yield (
                     "delivery count lost",
                     f"{count} when {settled.member} released it, {each.count} to {each.member} at {each.came_s:.3f}",

@@ -390,3 +390,62 @@ def test_records_below_the_start_of_the_log_leave_no_timer(tmp_path: Path) -> No
 
     asyncio.run(run())
     os.close(fd)
+
+
+class FailingStates(States):
+    """Says of each write what it is told to; None for what is stored."""
+
+    def __init__(self, *errors: ErrorCode) -> None:
+        super().__init__()
+        self.errors = list(errors)
+
+    async def write(self, request: WriteState) -> StateAnswer:
+        self.written.append(request)
+        return StateAnswer(self.errors.pop(0) if self.errors else ErrorCode.NONE)
+
+
+def test_where_a_write_may_have_moved_the_start_the_next_one_says_what_lies_between(tmp_path: Path) -> None:
+    fd = log_of(tmp_path / "log", [0], records=5)
+
+    async def run() -> None:
+        tasks = Tasks()
+        states = FailingStates(ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT)
+        share = share_over(fd, 5, tasks, states=states)
+        await share.acquire("m", LIMITS, max_bytes=1 << 20, max_records=5, exact=False)
+        assert await share.settle("m", [(1, 2, ACCEPT)], LIMITS) is ErrorCode.NONE
+        assert await share.settle("m", [(0, 0, ACCEPT)], LIMITS) is ErrorCode.REQUEST_TIMED_OUT
+        assert states.written[-1].start_offset == 3, "the coordinator may have forgotten what lies below"
+        assert await share.settle("m", [(4, 4, RELEASE)], LIMITS) is ErrorCode.NONE
+        assert states.written[-1].start_offset == 0
+        assert states.written[-1].batches == (StateBatch(0, 0, 0, 0), StateBatch(1, 2, 2, 1), StateBatch(4, 4, 0, 1))
+        assert await share.settle("m", [(3, 3, RELEASE)], LIMITS) is ErrorCode.NONE
+        assert states.written[-1].batches == (StateBatch(3, 3, 0, 1),), "it is said once"
+        await tasks.close()
+
+    asyncio.run(run())
+    os.close(fd)
+
+
+def test_who_accepts_a_record_below_a_start_that_is_not_stored_yet_is_answered_when_it_is(tmp_path: Path) -> None:
+    fd = log_of(tmp_path / "log", [0], records=2)
+    limits = LIMITS._replace(deliveries_max=1)
+
+    async def run() -> None:
+        tasks = Tasks()
+        states = FailingStates(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        share = share_over(fd, 2, tasks, states=states)
+        timer = cast("ManualTimer", share._leases._timer)
+        await share.acquire("m", limits, max_bytes=1 << 20, max_records=1, exact=True)
+        timer.advance(limits.lock_ms)
+        for _ in range(4):
+            await asyncio.sleep(0)
+        assert not states.errors
+        assert share.ledger.start_offset == 1, "it was delivered too often"
+        assert await share.settle("m", [(0, 0, ACCEPT)], limits) is ErrorCode.NONE
+        assert [each.start_offset for each in states.written] == [1, 1]
+        assert await share.settle("m", [(0, 0, ACCEPT)], limits) is ErrorCode.NONE
+        assert len(states.written) == 2
+        await tasks.close()
+
+    asyncio.run(run())
+    os.close(fd)

@@ -2,7 +2,7 @@
 
 import itertools
 
-from hypothesis import given
+from hypothesis import find, given
 from hypothesis import strategies as st
 
 from ottla.queues.state_batches import StateBatch, combine
@@ -35,6 +35,27 @@ def test_later_batches_win_record_by_record(stored: list[StateBatch], written: l
     for one, other in itertools.pairwise(after):
         assert one.last < other.first
         assert one.last + 1 < other.first or one[2:] != other[2:], "neighbours that are alike are one"
+
+
+def _higher_wins(stored: tuple[StateBatch, ...], written: list[StateBatch]) -> tuple[StateBatch, ...]:
+    """What Kafka's combiner makes of them: more deliveries win, then the higher state."""
+    known = entries(stored)
+    kept = [
+        StateBatch(offset, offset, state, deliveries)
+        for offset, (state, deliveries) in entries(written).items()
+        if offset not in known or (deliveries, state) >= (known[offset][1], known[offset][0])
+    ]
+    return combine(stored, kept, 0)
+
+
+def test_a_merge_that_loses_what_lowers_a_state_is_found() -> None:
+    stored, written = find(
+        st.tuples(BATCHES, BATCHES),
+        lambda drawn: (
+            entries(_higher_wins(combine((), drawn[0], 0), drawn[1])) != {**entries(drawn[0]), **entries(drawn[1])}
+        ),
+    )
+    assert entries(combine(combine((), stored, 0), written, 0)) == {**entries(stored), **entries(written)}
 
 
 def test_many_batches_that_are_written_out_of_order_are_put_in_order_in_one_go() -> None:

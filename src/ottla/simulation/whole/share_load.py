@@ -1,17 +1,20 @@
 """Members of a share group in a simulated cluster: they accept most records, release or reject some, and die."""
 
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from ottla.client.consuming.share_consumer import ShareConsumer
 from ottla.client.consuming.share_options import AcknowledgementMode, AcknowledgeType, ShareConsumerOptions
 from ottla.client.consuming.share_record import ShareRecord
+from ottla.client.consuming.share_session import Place, ShareSession
 from ottla.client.errors import ClientError
 from ottla.model.topic_partition import TopicPartition
+from ottla.protocol.messages.share_fetch import PartitionData
 from ottla.simulation.share_history import ShareHistory
 from ottla.simulation.share_witness import ShareWitness
 from ottla.simulation.whole.cluster import SimulatedCluster
-from ottla.simulation.whole.load import PLAIN, REQUEST_TIMEOUT_MS, Client, Seen
+from ottla.simulation.whole.load import PLAIN, Client, Seen
 
 WORKERS: Final = "workers"
 
@@ -28,9 +31,6 @@ DELIVERIES_MAX: Final = 10
 
 FETCH_WAIT_MS: Final = 200
 POLL_MS: Final = 500
-
-ASKED_S: Final = (REQUEST_TIMEOUT_MS + FETCH_WAIT_MS) / 1000
-"""How long before a poll the fetch can have been sent of which it returns records: its answer was waited for."""
 
 OPTIONS: Final = ShareConsumerOptions(
     WORKERS,
@@ -56,6 +56,30 @@ class _StuckError(Exception):
     """A member does nothing any more."""
 
 
+class _TimedConsumer(ShareConsumer):
+    """Knows when the fetch was sent by which it got a record."""
+
+    def __init__(self, *given: Any, now_s: Callable[[], float], **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._now_s = now_s
+        self._sent_s: dict[int, float] = {}
+        self._asked_s: dict[tuple[TopicPartition, int], float] = {}
+
+    def asked_s(self, record: ShareRecord) -> float:
+        """When a record was asked for that `poll` returned."""
+        return self._asked_s[record.topic_partition, record.offset]
+
+    async def _fetch_in(self, session: ShareSession, places: frozenset[Place]) -> bool:
+        self._sent_s[session.node_id] = self._now_s()
+        return await super()._fetch_in(session, places)
+
+    def _take(self, session: ShareSession, place: Place, answer: PartitionData) -> bool:
+        where, sent_s = self._named(place), self._sent_s[session.node_id]
+        for run in answer.acquired_records:
+            self._asked_s.update(((where, n), sent_s) for n in range(run.first_offset, run.last_offset + 1))
+        return super()._take(session, place, answer)
+
+
 class ShareWorker(Client):
     """Works on what its group has to do, and writes down what came and what it was told."""
 
@@ -70,7 +94,8 @@ class ShareWorker(Client):
         """One member."""
         self._generation += 1
         self._witness = ShareWitness(f"{self.name}.{self._generation}", self._history, self._loop.time)
-        consumer = ShareConsumer(self._options, OPTIONS, on_acknowledged=self._answered, io=self._io)
+        now_s = self._loop.time
+        consumer = _TimedConsumer(self._options, OPTIONS, now_s=now_s, on_acknowledged=self._answered, io=self._io)
         try:
             await consumer.start()
             consumer.subscribe([PLAIN])
@@ -83,11 +108,11 @@ class ShareWorker(Client):
         with suppress(ClientError):
             await consumer.close()
 
-    async def _turn(self, consumer: ShareConsumer) -> None:
-        member, asked_s = self._witness.member, self._loop.time() - ASKED_S
+    async def _turn(self, consumer: _TimedConsumer) -> None:
+        member = self._witness.member
         records = await consumer.poll(timeout_ms=POLL_MS)
         for record in records:
-            self._witness.came(record, asked_s)
+            self._witness.came(record, consumer.asked_s(record))
             self._tell(f"{member}: {record.topic}-{record.partition} {record.offset}, time {record.delivery_count}")
         if records and not self.is_stopping:
             draw = self._rng.random()
