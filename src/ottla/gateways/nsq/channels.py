@@ -22,7 +22,7 @@ from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.queues.share_state import UNKNOWN_OFFSET, ShareKey, ShareState
 from ottla.queues.share_state_shard import StateAnswer
 
-TRIES_MS: Final = (20, 50, 100, 200, 500, 1_000, 1_000, 1_000)
+TRIES_MS: Final = (20, 50, 100, 200, 500, *(1_000 for _ in range(20)))
 """How long to wait for the coordinator of the groups before it is asked again: it may have to read its log first."""
 
 _COMING: Final = frozenset(

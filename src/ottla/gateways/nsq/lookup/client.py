@@ -11,7 +11,8 @@ from msgspec import Struct
 from ottla.gateways.nsq.http_get import http_get
 from ottla.gateways.nsq.names import is_ephemeral, is_valid_name
 
-TIMEOUT_MS: Final = 2_000
+TIMEOUT_MS: Final = 5_000
+"""As nsqd's `--http-client-request-timeout`."""
 
 
 class LookupUnavailableError(Exception):
