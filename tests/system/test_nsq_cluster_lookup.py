@@ -48,7 +48,11 @@ def test_every_broker_knows_where_a_topic_is_read(tmp_path: Path) -> None:
             ]
 
         def is_looked_up() -> bool:
-            return looked_up(one) == looked_up(other) == expected
+            """Also the channel, which another broker hears of after the topic."""
+            return all(
+                looked_up(each) == expected and ask(each, "/channels?topic=clicks")[1] == {"channels": ["archive"]}
+                for each in (one, other)
+            )
 
         assert ask(one, "/lookup?topic=clicks") == (404, {"message": "TOPIC_NOT_FOUND"})
         assert ask(one, "/topic/create?topic=clicks", "POST")[0] == 200
