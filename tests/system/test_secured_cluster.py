@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import subprocess
 import sys
@@ -13,15 +14,23 @@ import pytest
 
 from ottla.client.admin.acls import create_acls, describe_acls
 from ottla.client.admin.scram_users import describe_scram_users, set_scram_credential
+from ottla.client.errors import BrokerError
 from ottla.client.io.asyncio_io import AsyncioIo
 from ottla.client.io.cluster import Cluster
 from ottla.client.options import ClientOptions
 from ottla.model.acl import AclBinding
+from ottla.model.error_code import ErrorCode
+from ottla.protocol.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
 from tools.ports import adjacent_free_ports
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = ("authorizer.class.name=StandardAuthorizer", "super.users=User:admin")
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+SETTINGS = ("authorizer.class.name=StandardAuthorizer", "super.users=User:admin", "delegation.token.secret.key=the key")
 
 
 @pytest.fixture
@@ -53,7 +62,35 @@ async def test_users_and_acls_are_the_same_on_all_brokers_whichever_was_asked(ad
                 continue
             while set(await describe_scram_users(cluster)) != {"admin", "user0", "user1", "user2"}:
                 continue
+        tokens = [await _token(cluster) for cluster in clusters]
+        for token in tokens:
+            for address in addresses:
+                await _log_in_by(token, address)
+        for cluster in clusters:
             cluster.close()
+
+
+async def _token(cluster: Cluster) -> CreateDelegationTokenResponse:
+    request = CreateDelegationTokenRequest("User", "bert")
+    token = await cluster.ask_any(request, CreateDelegationTokenResponse)
+    assert (token.error_code, token.principal_name, token.token_requester_principal_name) == (0, "bert", "admin")
+    return token
+
+
+async def _log_in_by(token: CreateDelegationTokenResponse, address: str) -> None:
+    """As soon as the broker has heard of the token."""
+    secret = base64.b64encode(token.hmac).decode()
+    line = f'{SCRAM} required username="{token.token_id}" password="{secret}" tokenauth="true";'
+    options = ClientOptions.of(address, security_protocol="SASL_PLAINTEXT", sasl_jaas_config=line)
+    while True:
+        try:
+            connection = await AsyncioIo().connect(options.bootstrap[0], options)
+        except BrokerError as error:
+            if error.code != ErrorCode.SASL_AUTHENTICATION_FAILED:
+                raise
+            continue
+        connection.close()
+        return
 
 
 def _addresses(lines: Iterable[str]) -> list[str]:

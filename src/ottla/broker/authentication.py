@@ -5,6 +5,7 @@ SCRAM-SHA-...    the credentials in the metadata
 OAUTHBEARER      the keys of those who issue tokens
 """
 
+import base64
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
@@ -13,14 +14,15 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from ottla.broker.delegation_tokens import token_secret
 from ottla.metadata.image.image import MetadataImage
-from ottla.model.sasl import OAUTHBEARER, PLAIN
+from ottla.model.sasl import OAUTHBEARER, PLAIN, TOKEN_AUTH
 from ottla.model.scram_credential import SCRAM_TYPES, ScramCredential
 from ottla.runtime.environment import Environment
 from ottla.security.plain import PlainServer
 from ottla.security.sasl_server import SaslServer
-from ottla.security.scram import ITERATIONS_MIN, MECHANISMS, base64_of
-from ottla.security.scram_server import CredentialOf, ScramServer
+from ottla.security.scram import ITERATIONS_MIN, MECHANISMS, base64_of, credential_of
+from ottla.security.scram_server import CredentialMissingError, CredentialOf, ScramServer, Vouched
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.jaas import parse_jaas
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 NONCE_BYTES: Final = 24
 _SALT_BYTES: Final = 16
+_TOKEN_CREDENTIALS_MAX: Final = 20_000
 _SALT_TEXT: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
 _NUMBERS: Final = {name: number for number, name in SCRAM_TYPES.items()}
 
@@ -71,6 +74,8 @@ class Authentication:
         self._rng = rng = environment.rng
         self._tokens: TokenChecks | None = None
         self._has_started = False
+        self._token_key = settings.text("delegation.token.secret.key") or ""
+        self._token_credentials: dict[tuple[str, str], ScramCredential] = {}
         self._secret = rng.token_bytes(_SALT_BYTES)
         self._shaped: Mapping[str, Mapping[int, ScramCredential]] | None = None
         self._shapes: dict[int, Sequence[_Shape]] = {}
@@ -130,12 +135,38 @@ class Authentication:
         """The credentials of users for a mechanism of SCRAM."""
         number = _NUMBERS[mechanism]
 
-        def find(user: str, said: Mapping[str, str]) -> ScramCredential:
-            del said
+        def find(user: str, said: Mapping[str, str]) -> ScramCredential | Vouched:
+            if said.get(TOKEN_AUTH, "").lower() == "true":
+                return self._token_credential(mechanism, user) or self._nobodys(mechanism, user)
             known = self._current_image().scram_credentials.get(user, {}).get(number)
             return self._nobodys(mechanism, user) if known is None else known
 
         return find
+
+    def _token_credential(self, mechanism: str, token_id: str) -> Vouched | None:
+        """What to check who has a delegation token against; None for a token that there is not, or that is over.
+
+        Its secret is a password that nobody chose. Raises CredentialMissingError until it was salted once.
+        """
+        token = self._current_image().delegation_tokens.get(token_id)
+        key = self._token_key
+        if token is None or not key or token.is_over(self._environment.clock.now_ms()):
+            return None
+        credential = self._token_credentials.get((token_id, mechanism))
+        if credential is not None:
+            return Vouched(credential, token.owner.name, token.expires_ms)
+
+        async def load() -> None:
+            password = base64.b64encode(token_secret(key, token_id))
+            salt = self._rng.token_bytes(_SALT_BYTES)
+            made = await self._environment.tasks.in_thread(
+                credential_of, MECHANISMS[mechanism], password, salt, ITERATIONS_MIN
+            )
+            if len(self._token_credentials) >= _TOKEN_CREDENTIALS_MAX:
+                self._token_credentials.clear()
+            self._token_credentials[token_id, mechanism] = made
+
+        raise CredentialMissingError(load)
 
     def _nobodys(self, mechanism: str, user: str) -> ScramCredential:
         """A credential that nobody can prove: who asks cannot tell whether there is such a user.

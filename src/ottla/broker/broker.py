@@ -17,6 +17,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.configs import ConfigService
 from ottla.broker.coordinators import CoordinatorLookup
 from ottla.broker.delayed import DelayedRecords
+from ottla.broker.delegation_tokens import DelegationTokenService
 from ottla.broker.features import FeatureService
 from ottla.broker.fetch import FetchService
 from ottla.broker.groups import GroupService
@@ -92,6 +93,7 @@ class Broker(Struct, frozen=True):
     client_quotas: ClientQuotaService
     acls: AclService
     scram_users: ScramUserService
+    delegation_tokens: DelegationTokenService
     request_quotas: RequestQuotas
     """Counts the requests of clients that have a quota, of all gateways."""
     client_metrics: "Callable[[], ClientMetricsService]"

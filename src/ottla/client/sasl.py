@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ottla.client.arguments import check_kinds, function
 from ottla.client.errors import InvalidOptionError
-from ottla.model.sasl import GSSAPI, OAUTHBEARER, PLAIN, SASL_MECHANISMS, SCRAM_SHA_512
+from ottla.model.sasl import GSSAPI, OAUTHBEARER, PLAIN, SASL_MECHANISMS, SCRAM_SHA_512, TOKEN_AUTH
 from ottla.settings.jaas import JaasEntry, JaasError, mechanism_of, parse_jaas
 
 _SALTED_MAX: Final = 64
@@ -77,6 +77,11 @@ class ClientSasl(Struct, frozen=True, kw_only=True):
             return self.sasl_username, self.sasl_password
         entry = self._jaas()
         return entry.options.get("username", ""), entry.options.get("password", "")
+
+    @property
+    def is_delegation_token(self) -> bool:
+        """Whether name and password are the id and the secret of a delegation token."""
+        return bool(self.sasl_jaas_config) and self._jaas().options.get(TOKEN_AUTH, "").lower() == "true"
 
     def token(self) -> str:
         """The token to log in with now. Raises InvalidOptionError where there is none."""

@@ -24,6 +24,7 @@ from msgspec import Struct, json
 
 from ottla import __version__
 from ottla.model.acl import AclBinding
+from ottla.model.delegation_token import DelegationToken, TokenParty
 from ottla.model.errors import InvalidInputError
 from ottla.model.quota_entity import QuotaEntity
 from ottla.model.scram_credential import ScramCredential
@@ -208,6 +209,14 @@ class ScramCredentialRecord(Struct, frozen=True):
     credential: ScramCredential | None
 
 
+class DelegationTokenRecord(Struct, frozen=True):
+    """There is this delegation token, perhaps with another end than before, or with None it is gone."""
+
+    KIND: ClassVar[str] = "delegation-token"
+    token_id: str
+    token: DelegationToken | None
+
+
 MetadataRecord = (
     TopicRecord
     | PartitionsAddedRecord
@@ -226,6 +235,7 @@ MetadataRecord = (
     | ReplicaDirectoriesRecord
     | AclRecord
     | ScramCredentialRecord
+    | DelegationTokenRecord
 )
 
 _json_encode: Final = json.Encoder().encode
@@ -387,6 +397,19 @@ def _decode_credential(value: Any) -> ScramCredential | None:
     )
 
 
+def _encode_token(token: DelegationToken | None) -> list[object] | None:
+    return None if token is None else [getattr(token, name) for name in DelegationToken.__struct_fields__]
+
+
+def _decode_token(value: Any) -> DelegationToken | None:
+    if value is None:
+        return None
+    token_id, owner, requester, renewers, *times = value
+    return DelegationToken(
+        token_id, TokenParty(*owner), TokenParty(*requester), tuple(TokenParty(*each) for each in renewers), *times
+    )
+
+
 _ENCODE: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
     {
         "topic_id": topic_id_text,
@@ -398,6 +421,7 @@ _ENCODE: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
         "places": _encode_places,
         "acl": _encode_acl,
         "credential": _encode_credential,
+        "token": _encode_token,
     }
 )
 _DECODE: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
@@ -413,6 +437,7 @@ _DECODE: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
         "entity": _decode_entity,
         "acl": _decode_acl,
         "credential": _decode_credential,
+        "token": _decode_token,
     }
 )
 _FIELDS_OF_ONE_BROKER: Final[Mapping[str, int]] = MappingProxyType({BrokerRegisteredRecord.KIND: 5})
@@ -451,6 +476,7 @@ _TYPES: Final[Mapping[str, type[MetadataRecord]]] = MappingProxyType(
             ReplicaDirectoriesRecord,
             AclRecord,
             ScramCredentialRecord,
+            DelegationTokenRecord,
         )
     }
 )

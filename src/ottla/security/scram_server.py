@@ -8,8 +8,10 @@ receive final, send server.outcome(final)       server.user is who it is, from n
 """
 
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
+
+from msgspec import Struct
 
 from ottla.model.scram_credential import ScramCredential
 from ottla.security.scram import (
@@ -27,7 +29,24 @@ from ottla.security.scram import (
     without_binding,
 )
 
-CredentialOf = Callable[[str, Mapping[str, str]], ScramCredential]
+
+class Vouched(Struct, frozen=True):
+    """A credential by which a client proves to be somebody else than the name it gives says: a token's."""
+
+    credential: ScramCredential
+    user: str
+    expires_ms: int
+
+
+class CredentialMissingError(Exception):
+    """What to check a user against is not here yet: await `load`, and have the same message answered again."""
+
+    def __init__(self, load: Callable[[], Awaitable[None]]) -> None:
+        super().__init__("a credential has to be made first")
+        self.load = load
+
+
+CredentialOf = Callable[[str, Mapping[str, str]], ScramCredential | Vouched]
 """What to check a user against, by the name and the extensions of its first message. Raises ScramError to refuse it;
 one that is merely unknown is better given a credential nobody has, so that names cannot be tried out."""
 
@@ -51,6 +70,7 @@ class ScramServer:
         "_nonce",
         "_step",
         "_user",
+        "_vouched",
         "by_token",
         "expires_ms",
         "user",
@@ -65,6 +85,7 @@ class ScramServer:
         self._nonce = nonce
         self._header = self._bare = self._challenge = self._user = ""
         self._credential: ScramCredential | None = None
+        self._vouched: Vouched | None = None
         self._step = _Step.FIRST
         self.user: str | None = None
         """Who the client is; None until it has proved it."""
@@ -88,7 +109,13 @@ class ScramServer:
             raise ScramError("the client asks to act as somebody else")
         if len(nonce) < NONCE_CHARACTERS_MIN:
             raise ScramError(f"the client's nonce has fewer than {NONCE_CHARACTERS_MIN} characters")
-        self._credential = credential = self._credential_of(self._user, dict(pairs[2:]))
+        try:
+            found = self._credential_of(self._user, dict(pairs[2:]))
+        except CredentialMissingError:
+            self._step = _Step.FIRST
+            raise
+        self._vouched = found if isinstance(found, Vouched) else None
+        self._credential = credential = found.credential if isinstance(found, Vouched) else found
         self._nonce = nonce + self._nonce
         self._challenge = f"r={self._nonce},s={base64_of(credential.salt)},i={credential.iterations}"
         self._step = _Step.FINAL
@@ -119,6 +146,8 @@ class ScramServer:
         ):
             raise ScramError("the client did not prove that it knows the password")
         self.user = self._user
+        if self._vouched is not None:
+            self.user, self.expires_ms, self.by_token = self._vouched.user, self._vouched.expires_ms, True
         return f"v={base64_of(signature(self._mechanism, credential.server_key, said))}".encode()
 
     def _go(self, expected: _Step, following: _Step) -> None:

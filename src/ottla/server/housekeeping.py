@@ -43,6 +43,10 @@ class Housekeeping:
             ),
         }
 
+    def add(self, name: str, interval_ms: int, work: Work) -> None:
+        """One more kind of work; before `start`."""
+        self._work[name] = interval_ms, work
+
     def start(self) -> None:
         """Begin; the first of each kind comes after its interval."""
         for name, (interval_ms, _) in self._work.items():

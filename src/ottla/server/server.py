@@ -151,6 +151,10 @@ class Server:
             authorizer=authorizer,
             own_client=self._own_client,
         )
+        tokens = self.services.broker.delegation_tokens
+        if tokens.is_enabled:
+            interval_ms = settings.integer("delegation.token.expiry.check.interval.ms")
+            self._housekeeping.add("remove delegation tokens that are over", interval_ms, tokens.remove_expired)
 
         self.gateways = Gateways(
             settings, environment, logs, self.cluster, self.services, listeners, gateways, security=security

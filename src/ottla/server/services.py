@@ -17,6 +17,7 @@ from ottla.broker.configs import ConfigService
 from ottla.broker.coordinators import CoordinatorLookup
 from ottla.broker.dead_letters import DeadLetters
 from ottla.broker.delayed import DelayedRecords
+from ottla.broker.delegation_tokens import DelegationTokenService
 from ottla.broker.features import FeatureService
 from ottla.broker.fetch import FetchService
 from ottla.broker.groups import GroupService
@@ -238,6 +239,7 @@ class Services:
             client_quotas=ClientQuotaService(controller, authorizer),
             acls=AclService(controller, authorizer, is_enabled=settings.text("authorizer.class.name") != ""),
             scram_users=ScramUserService(controller, authorizer),
+            delegation_tokens=DelegationTokenService(settings, controller, authorizer, clock, environment.rng),
             client_metrics=self._receive_metrics,
             controller=controller,
             transaction_gate=self.gate,

@@ -16,6 +16,7 @@ from ottla.settings.broker_sasl_table import SASL_SETTINGS
 from ottla.settings.broker_setting import broker_setting as _setting
 from ottla.settings.broker_share_table import SHARE_SETTINGS
 from ottla.settings.broker_tls_table import TLS_SETTINGS
+from ottla.settings.broker_token_table import TOKEN_SETTINGS
 from ottla.settings.broker_transaction_table import TRANSACTION_SETTINGS
 from ottla.settings.connection_overrides import ConnectionOverrides
 from ottla.settings.definition import Importance, SettingDefinition, SettingTable, UpdateMode, setting_table
@@ -516,6 +517,7 @@ BROKER_SETTINGS: Final[SettingTable] = setting_table(
         *_QUOTAS,
         *SASL_SETTINGS,
         *OAUTH_SETTINGS,
+        *TOKEN_SETTINGS,
         *TLS_SETTINGS,
         *TRANSACTION_SETTINGS,
         *SHARE_SETTINGS,

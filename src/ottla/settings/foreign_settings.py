@@ -66,7 +66,6 @@ IGNORED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
 _KERBEROS: Final = "Kerberos (GSSAPI) is not supported; use SCRAM-SHA-512 or PLAIN"
 _PRINCIPALS: Final = "principals are built as Kafka's DefaultKafkaPrincipalBuilder does"
 _CALLBACKS: Final = "Java classes cannot be loaded: users come from SCRAM credentials or a JAAS line"
-_TOKENS: Final = "delegation tokens are not supported yet"
 _TIERED: Final = "there is no tiered storage"
 _JAVA: Final = "Java classes cannot be loaded"
 
@@ -76,7 +75,6 @@ REFUSED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
         "client.quota.callback.": _JAVA,
         "cordoned.log.dirs": "data directories cannot be cordoned",
         "create.topic.policy.class.name": _JAVA,
-        "delegation.token.": _TOKENS,
         "log.local.": _TIERED,
         "offsets.topic.compression.codec": "the offsets topic is not compressed",
         "principal.": _PRINCIPALS,

@@ -14,6 +14,7 @@ from ottla.broker.cluster import ClusterView
 from ottla.broker.config import BrokerConfig
 from ottla.broker.configs import ConfigService
 from ottla.broker.coordinators import CoordinatorLookup
+from ottla.broker.delegation_tokens import DelegationTokenService
 from ottla.broker.features import FeatureService
 from ottla.broker.scram_users import ScramUserService
 from ottla.broker.topics import TopicService
@@ -60,6 +61,9 @@ class AdminGateway:
         )
         self.scram_users = ScramUserService(self.controller, authorizer)
         self.clock = ManualClock()
+        self.delegation_tokens = DelegationTokenService(
+            self.settings, self.controller, authorizer, self.clock, SeededRng(2)
+        )
         self.pushes: list[Push] = []
         self.telemetry = ClientMetricsService(lambda: self.image, self.clock, SeededRng(1), self, 1_000)
         self.producer_ids = ProducerIdAllocator(self.controller.allocate_producer_ids, self.tasks)

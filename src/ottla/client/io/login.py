@@ -9,7 +9,7 @@ from ottla.client.errors import BrokerError, ProtocolViolationError, broker_erro
 from ottla.client.io.client_io import Connection
 from ottla.client.sasl import ClientSasl, salted
 from ottla.model.error_code import ErrorCode
-from ottla.model.sasl import OAUTHBEARER, PLAIN
+from ottla.model.sasl import OAUTHBEARER, PLAIN, TOKEN_AUTH
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from ottla.runtime.rng import Rng
@@ -59,7 +59,8 @@ async def log_in(connection: Connection, sasl: ClientSasl, rng: Rng, timeout_ms:
         return outcome.session_lifetime_ms
     if mechanism == PLAIN:
         return (await exchange(f"\0{user}\0{password}".encode())).session_lifetime_ms
-    client = ScramClient(MECHANISMS[mechanism], user, base64_of(rng.token_bytes(NONCE_BYTES)))
+    extensions = {TOKEN_AUTH: "true"} if sasl.is_delegation_token else None
+    client = ScramClient(MECHANISMS[mechanism], user, base64_of(rng.token_bytes(NONCE_BYTES)), extensions)
     try:
         salting = client.challenged((await exchange(client.first())).auth_bytes)
         outcome = await exchange(client.final(salted(mechanism, password, *salting)))

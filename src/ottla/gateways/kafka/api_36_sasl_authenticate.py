@@ -16,6 +16,7 @@ from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ottla.security.sasl_server import SaslError
 from ottla.security.scram import ScramError
+from ottla.security.scram_server import CredentialMissingError
 
 if TYPE_CHECKING:
     from ottla.gateways.kafka.context import RequestContext
@@ -42,6 +43,9 @@ def handle(ctx: RequestContext, request: SaslAuthenticateRequest) -> None:
             lifetime_ms = connection.logged_in(server)
             if ctx.api_version < FIRST_VERSION_WITH_LIFETIME:
                 lifetime_ms = 0  # its session ends all the same: a client chooses the version
+    except CredentialMissingError as missing:
+        ctx.go_on(_handle_again(ctx, SaslAuthenticateRequest(bytes(request.auth_bytes)), missing))
+        return
     except SaslError as error:
         login.fail()
         if login.listener is None or login.is_peer:
@@ -59,6 +63,11 @@ def handle(ctx: RequestContext, request: SaslAuthenticateRequest) -> None:
         ctx.broker.timer.schedule(connection.gateway.failure_delay_ms, partial(ctx.respond, response))
         return
     ctx.respond(SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms))
+
+
+async def _handle_again(ctx: RequestContext, request: SaslAuthenticateRequest, missing: CredentialMissingError) -> None:
+    await missing.load()
+    handle(ctx, request)
 
 
 def _refuse(ctx: RequestContext, error: ErrorCode, message: str) -> None:

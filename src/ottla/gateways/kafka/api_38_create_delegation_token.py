@@ -7,31 +7,41 @@ from typing import Final
 
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
-from ottla.gateways.kafka.no_tokens import NO_TIME, NOT_ALLOWED
-from ottla.model.principal import Principal
+from ottla.model.delegation_token import TokenParty
+from ottla.model.errors import ApiError
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
 
+NO_TIME: Final = -1
+"""A time of a token that there is not."""
 FIRST_VERSION_WITH_REQUESTER: Final = 3
 
 
-def handle(ctx: RequestContext, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
-    """Refuse a token for the owner, or for who asks."""
-    asks = ctx.principal
-    requester = asks if ctx.api_version >= FIRST_VERSION_WITH_REQUESTER else Principal("", "")
+async def handle(ctx: RequestContext, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
+    """Make a token for the owner, or for who asks."""
+    asks, service = TokenParty(ctx.principal.type, ctx.principal.name), ctx.broker.delegation_tokens
+    owner = asks
+    if request.owner_principal_name:
+        owner = TokenParty(request.owner_principal_type or "", request.owner_principal_name)
+    requester = asks if ctx.api_version >= FIRST_VERSION_WITH_REQUESTER else TokenParty("", "")
+    renewers = [TokenParty(each.principal_type, each.principal_name) for each in request.renewers]
+    try:
+        token = await service.create(ctx.principal, owner, renewers, request.max_lifetime_ms)
+    except ApiError as error:
+        return CreateDelegationTokenResponse(error.code, *owner, *requester, NO_TIME, NO_TIME, NO_TIME)
     return CreateDelegationTokenResponse(
-        error_code=NOT_ALLOWED,
-        principal_type=request.owner_principal_type or asks.type,
-        principal_name=request.owner_principal_name or asks.name,
-        token_requester_principal_type=requester.type,
-        token_requester_principal_name=requester.name,
-        issue_timestamp_ms=NO_TIME,
-        expiry_timestamp_ms=NO_TIME,
-        max_timestamp_ms=NO_TIME,
+        0,
+        *owner,
+        *requester,
+        token.issued_ms,
+        token.expires_ms,
+        token.max_ms,
+        token.token_id,
+        service.secret_of(token),
     )
 
 
-API = Api(ApiKey.CREATE_DELEGATION_TOKEN, 1, 3, handle)
+API = Api(ApiKey.CREATE_DELEGATION_TOKEN, 1, 3, handle, is_async=True, is_decided_by_controller=True)

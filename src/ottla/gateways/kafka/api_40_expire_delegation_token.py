@@ -4,16 +4,21 @@
 """
 
 from ottla.gateways.kafka.api import Api
+from ottla.gateways.kafka.api_38_create_delegation_token import NO_TIME
 from ottla.gateways.kafka.context import RequestContext
-from ottla.gateways.kafka.no_tokens import NO_TIME, NOT_ALLOWED
+from ottla.model.errors import ApiError
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 
 
-def handle(ctx: RequestContext, request: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:
-    """Refuse to end a token."""
-    del ctx, request
-    return ExpireDelegationTokenResponse(error_code=NOT_ALLOWED, expiry_timestamp_ms=NO_TIME)
+async def handle(ctx: RequestContext, request: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:
+    """End a token, at once or after a while."""
+    tokens, secret = ctx.broker.delegation_tokens, bytes(request.hmac)
+    try:
+        expires_ms = await tokens.expire(ctx.principal, secret, request.expiry_time_period_ms)
+    except ApiError as error:
+        return ExpireDelegationTokenResponse(error.code, NO_TIME)
+    return ExpireDelegationTokenResponse(0, expires_ms)
 
 
-API = Api(ApiKey.EXPIRE_DELEGATION_TOKEN, 1, 2, handle)
+API = Api(ApiKey.EXPIRE_DELEGATION_TOKEN, 1, 2, handle, is_async=True, is_decided_by_controller=True)

@@ -85,6 +85,8 @@ def address_bytes(host: str) -> bytes:
 
 
 def _throttle_ms(header: RequestHeader, response: memoryview) -> int:
-    """The first field of every answer that the controller gives."""
+    """The first field of most answers that the controller gives; those about delegation tokens have it last."""
+    if not APIS[header.api_key].response_class.__struct_fields__[0].startswith("throttle"):
+        return 0
     begin = _CORRELATION_ID_BYTES + APIS[header.api_key].response_header_version(header.api_version)
     return int.from_bytes(response[begin : begin + 4], "big", signed=True)

@@ -32,6 +32,7 @@ from ottla.metadata.records import (
     ClientQuotaRecord,
     ConfigRecord,
     ControllerRecord,
+    DelegationTokenRecord,
     FeatureLevelRecord,
     MetadataRecord,
     PartitionChangedRecord,
@@ -45,6 +46,7 @@ from ottla.metadata.records import (
     TopicRemovedRecord,
 )
 from ottla.model.acl import AclBinding
+from ottla.model.delegation_token import DelegationToken
 from ottla.model.errors import InvalidInputError
 from ottla.model.quota_entity import QuotaEntity
 from ottla.model.scram_credential import ScramCredential
@@ -76,6 +78,7 @@ class MetadataDelta:
         self._replica_directories: dict[UUID, Mapping[tuple[int, int], UUID]] | None = None
         self._acls: dict[AclBinding, None] | None = None
         self._scram_credentials: dict[str, Mapping[int, ScramCredential]] | None = None
+        self._delegation_tokens: dict[str, DelegationToken] | None = None
         self._record_count = 0
 
     @property
@@ -143,6 +146,9 @@ class MetadataDelta:
             acls=self.base.acls if self._acls is None else self._acls,
             scram_credentials=(
                 self.base.scram_credentials if self._scram_credentials is None else self._scram_credentials
+            ),
+            delegation_tokens=(
+                self.base.delegation_tokens if self._delegation_tokens is None else self._delegation_tokens
             ),
         )
 
@@ -346,6 +352,14 @@ class MetadataDelta:
         if of_user:
             self._scram_credentials[record.user] = of_user
 
+    def _delegation_token(self, record: DelegationTokenRecord) -> None:
+        if self._delegation_tokens is None:
+            self._delegation_tokens = dict(self.base.delegation_tokens)
+        if record.token is None:
+            self._delegation_tokens.pop(record.token_id, None)
+        else:
+            self._delegation_tokens[record.token_id] = record.token
+
     def _feature_level(self, record: FeatureLevelRecord) -> None:
         if self._feature_levels is None:
             self._feature_levels = dict(self.base.feature_levels)
@@ -378,6 +392,7 @@ _REPLAY: Final[Mapping[type[MetadataRecord], Callable[[MetadataDelta, Any], None
         ReplicaDirectoriesRecord: MetadataDelta._replicas_placed,
         AclRecord: MetadataDelta._acl,
         ScramCredentialRecord: MetadataDelta._scram_credential,
+        DelegationTokenRecord: MetadataDelta._delegation_token,
     }
 )
 
@@ -414,6 +429,7 @@ def snapshot_records(image: MetadataImage) -> list[MetadataRecord]:
         for user, of_user in image.scram_credentials.items()
         for mechanism, credential in sorted(of_user.items())
     )
+    records.extend(DelegationTokenRecord(token_id, token) for token_id, token in image.delegation_tokens.items())
     records.extend(
         ConfigRecord(resource.type, resource.name, key, value)
         for resource, settings in sorted(image.configs.items())

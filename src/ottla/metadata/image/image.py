@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from ottla.metadata.features import FEATURES
 from ottla.metadata.records import PartitionState
 from ottla.model.acl import AclBinding
+from ottla.model.delegation_token import DelegationToken
 from ottla.model.quota_entity import QuotaEntity
 from ottla.model.scram_credential import ScramCredential
 from ottla.model.topic_name import is_internal_topic
@@ -175,6 +176,8 @@ class MetadataImage(Struct, frozen=True, eq=False):
     """The ACLs, in the order in which they came."""
     scram_credentials: Mapping[str, Mapping[int, ScramCredential]] = field(default_factory=dict)
     """By user, what passwords are checked against, by mechanism (`SCRAM_TYPES`)."""
+    delegation_tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
+    """The delegation tokens by their ids."""
 
     def live_brokers(self) -> dict[int, BrokerImage]:
         """The brokers that clients are told of: those that are not fenced."""
