@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 import msgspec
+import psutil
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from redis import Redis
@@ -357,3 +359,50 @@ def test_the_example_of_the_redis_page(redis_broker: BrokerProcess, capsys: pyte
     exec(compile(example, "docs/redis.md", "exec"), {})
     assert capsys.readouterr().out.endswith("{'item': 'tea', 'count': '2'}\n")
     assert client_of(redis_broker).xpending("orders", "billing")["pending"] == 0
+
+
+def _memory(broker: BrokerProcess) -> int:
+    """The bytes of memory that a broker has."""
+    assert broker.process is not None
+    return int(psutil.Process(broker.process.pid).memory_info().rss)
+
+
+def test_a_reply_that_nobody_reads_costs_no_memory(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", LISTENER) as broker:
+        client = RawRedis(address(broker))
+        for at in range(1, 61):
+            client.call("XADD", "s", f"{at}-0", "n", b"%08d" % at * 131_072)
+        before, slow = _memory(broker), []
+        for _ in range(5):
+            slow.append(RawRedis(address(broker)))
+            slow[-1].send("XRANGE", "s", "-", "+")
+            slow[-1].send("XREAD", "STREAMS", "s", "0")
+            wait_until(lambda: len(slow[-1].socket.recv(1 << 16, socket.MSG_PEEK)) == 1 << 16, "it has begun")
+        assert client.call("XLEN", "s") == 60
+        assert _memory(broker) - before < 40 << 20, "of 600 MB that were asked for"
+        assert len(slow[0].reply()) == 60
+        for each in slow:
+            each.close()
+        client.close()
+
+
+def test_a_long_reply_is_what_the_stream_was_when_it_was_asked_for(raw: Callable[..., RawRedis], key: str) -> None:
+    slow, other = raw(3), raw()
+    for at in range(1, 20_001, 500):
+        other.pipeline([("XADD", key, f"{at + n}-0", "n", "x" * 500, "m", f"{at + n}") for n in range(500)])
+    other.call("XDEL", key, "7-0", "19999-0")
+    expected = [[b"%d-0" % n, [b"n", b"x" * 500, b"m", b"%d" % n]] for n in range(1, 20_001) if n not in (7, 19_999)]
+    slow.send("XRANGE", key, "5-0", "+")
+    slow.send("XREVRANGE", key, "19000-0", "-", "COUNT", "15000")
+    slow.send("XREAD", "STREAMS", key, "100-0")
+    slow.send("XLEN", key)
+    wait_until(lambda: len(slow.socket.recv(8, socket.MSG_PEEK)) == 8, "the reply has begun")
+    other.call("XDEL", key, "20000-0", "15000-0")
+    other.call("XADD", key, "20001-0", "n", "new")
+    other.call("XTRIM", key, "MAXLEN", "5000")
+    assert slow.reply() == expected[4:]
+    left = [n for n in range(14_999, 19_999) if n != 15_000]
+    assert [each[0] for each in slow.reply()] == [b"%d-0" % n for n in reversed(left) if n <= 19_000]
+    ((_, found),) = slow.reply()[1:]
+    assert [each[0] for each in found] == [b"%d-0" % n for n in left] + [b"20001-0"]
+    assert slow.reply() == 5_000

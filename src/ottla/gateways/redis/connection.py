@@ -1,6 +1,6 @@
 """One connection of a Redis client: its commands one after the other, and its answers once they are true.
 
-    pieces --> commands --> run --> answers --> Chunk, held until what it rests on is on disk --> socket
+    pieces --> commands --> run --> Answers --> socket
                               |
                               '-- needs entries or a topic: fetched, then run again
                               '-- waits (BLOCK): run again when a key changes, or its time is up
@@ -17,16 +17,19 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.gateways.redis import reply as replies
+from ottla.gateways.redis.answers import LOST, Answers, LostError
 from ottla.gateways.redis.command_call import call
 from ottla.gateways.redis.command_reader import CommandReader
 from ottla.gateways.redis.command_table import TRANSACTION, find_command
 from ottla.gateways.redis.error import ProtocolError, RedisError, arity, failed
 from ottla.gateways.redis.fetched import Fetched
 from ottla.gateways.redis.forwarded_commands import ForwardedCommands
-from ottla.gateways.redis.forwarding import CROSSED, LostError
+from ottla.gateways.redis.forwarding import CROSSED
 from ottla.gateways.redis.logins import LoginMissingError
+from ottla.gateways.redis.long_reply import LongReplyError, Span, SpanBrokenError
 from ottla.gateways.redis.placement import ElsewhereError
 from ottla.gateways.redis.session import BlockError, OthersError, QuitError, Session
+from ottla.gateways.redis.stream_log import Flush
 from ottla.gateways.redis.transaction import MISSING, encoded, finish_queued, places_of_all, run_queued
 from ottla.gateways.redis.waiters import Waiter
 from ottla.model.errors import ApiError
@@ -42,26 +45,12 @@ logger = logging.getLogger(__name__)
 CHUNK_BYTES_MAX: Final = 256 * 1024
 """Answers beyond it are sent before more commands are run."""
 QUIT: Final = "the client quits"
-LOST: Final = "changes of a client could not be written: what became of them is not known to it"
 QUEUED_MAX: Final = 100_000
 
 BEFORE_LOGIN: Final = frozenset({b"AUTH", b"HELLO", b"QUIT", b"RESET"})
 """What is served to who has to log in first."""
 
 _Missing = (*MISSING, OthersError, LoginMissingError)
-
-
-class _Chunk:
-    """Answers that leave together, once the changes they rest on are on disk."""
-
-    __slots__ = ("connection", "data", "ends", "is_lost", "undecided")
-
-    def __init__(self, connection: "RedisConnection", data: bytes, ends: str | None) -> None:
-        self.connection = connection
-        self.data = data
-        self.ends = ends  # why the connection ends behind it
-        self.is_lost = False
-        self.undecided = 0
 
 
 class RedisConnection:
@@ -75,15 +64,12 @@ class RedisConnection:
         self._reader = CommandReader(bulk_bytes_max=config.bulk_bytes_max, command_bytes_max=config.command_bytes_max)
         self._commands: deque[list[bytes]] = deque()
         self._slots: list[ResponseSlot] = []
-        self._answers: list[bytes] = []
-        self._answer_bytes = 0
-        self._chunks: deque[_Chunk] = deque()
+        self._answers = Answers(connection, gateway.keyspace, self._pump_again, self._on_end)
         self._task: asyncio.Task[None] | None = None
         self._waiter: Waiter | None = None
         self._waits_until_ms: int | None = None  # of the command under way, if it has begun to wait
         self._forwarded = ForwardedCommands(self)
         self._fetched: Fetched | None = None
-        self._is_full = False
         self._error: ProtocolError | None = None
         self._ends: str | None = None
         self._is_over = False
@@ -122,7 +108,7 @@ class RedisConnection:
         if self._task is not None:
             self._task.cancel()
         self._commands.clear()
-        self._chunks.clear()
+        self._answers.clear()
         self._answer_slots()
         self.gateway.forget(self)
 
@@ -130,14 +116,14 @@ class RedisConnection:
 
     @property
     def _is_busy(self) -> bool:
-        return self._task is not None or self._waiter is not None or self._is_full or self._is_over
+        return self._task is not None or self._waiter is not None or self._answers.is_full or self._is_over
 
     def pump(self) -> None:
         """Run the commands that are here, as far as nothing has to be waited for."""
         self.session.now_ms = self.gateway.broker.clock.now_ms()
         while self._commands and not self._is_busy and self._ends is None:
             self._run(self._commands.popleft())
-            if self._answer_bytes > CHUNK_BYTES_MAX:
+            if self._answers.size > CHUNK_BYTES_MAX:
                 self._finish_chunk()
             if self._reader.is_limited and not self._commands and not self._is_busy and self._ends is None:
                 self._read()
@@ -167,23 +153,36 @@ class RedisConnection:
                 self._answer(call(session, arguments, name))
         except RedisError as error:
             self._fail(error)
-        except _Missing as missing:
-            self._spawn(self._fetch_and_run(arguments, missing))
-            return
-        except ElsewhereError as elsewhere:
-            self._spawn(self._forwarded.run(arguments, elsewhere))
+        except (*_Missing, ElsewhereError, LongReplyError) as later:
+            self._run_in_task(arguments, later)
             return
         except BlockError as block:
             self._wait(block)
         except QuitError:
             self._answer(replies.OK.data)
             self._ends = QUIT
-        session.others = None
-        if fetched is not None:
-            self._fetched = None
-            self.gateway.keyspace.cache.trim()
+        self._forget_fetched()
         if self.gateway.waiters.changed_places:
             self.gateway.serve_waiters()
+
+    def _run_in_task(self, arguments: list[bytes], later: Exception) -> None:
+        """A command lacks something, or is answered bit by bit."""
+        if isinstance(later, ElsewhereError):
+            self._spawn(self._forwarded.run(arguments, later))
+        elif isinstance(later, LongReplyError):
+            awaited = set(self.gateway.keyspace.awaited)  # the answers before it rest on some of that too
+            self._finish_chunk()
+            self._answers.take_awaited()
+            self._forget_fetched()
+            self._spawn(self._send_long(later.parts, awaited))
+        else:
+            self._spawn(self._fetch_and_run(arguments, later))
+
+    def _forget_fetched(self) -> None:
+        self.session.others = None
+        if self._fetched is not None:
+            self._fetched = None
+            self.gateway.keyspace.cache.trim()
 
     def _fail(self, error: RedisError) -> None:
         self.gateway.errors_total += 1
@@ -278,7 +277,7 @@ class RedisConnection:
             return False
         except RedisError as error:
             self._fail(error)
-        except (*_Missing, ElsewhereError):
+        except (*_Missing, ElsewhereError, LongReplyError):
             self._commands.appendleft(waiter.arguments)
         finally:
             self._finish_chunk()
@@ -414,63 +413,29 @@ class RedisConnection:
 
     # --- answers ----------------------------------------------------------------------------------------------------
 
+    async def _send_long(self, parts: list[bytes | Span], awaited: set[Flush]) -> None:
+        try:
+            await self._answers.send_long(parts, awaited)
+        except (ApiError, SpanBrokenError) as error:
+            self.connection.fail(f"a reply could not be sent to its end: {error}")
+
     def _answer(self, data: bytes) -> None:
         self._waits_until_ms = None
-        self._answers.append(data)
-        self._answer_bytes += len(data)
+        self._answers.add(data)
 
     def _finish_chunk(self) -> None:
-        """What has been answered leaves when what it rests on is on disk."""
-        if not self._answers:
-            return
-        keyspace = self.gateway.keyspace
-        chunk = _Chunk(self, b"".join(self._answers), self._ends)
-        self._answers = []
-        self._answer_bytes = 0
-        awaited, keyspace.awaited = keyspace.awaited, set()
-        self._chunks.append(chunk)
-        for flush in awaited:
-            if not flush.is_done:
-                chunk.undecided += 1
-                flush.waiters.append(lambda flush=flush: self._decided(chunk, flush.error))  # type: ignore[misc]
-            elif flush.error is not None:
-                chunk.is_lost = True
-        self._send()
+        self._answers.finish(self._ends)
 
-    def _decided(self, chunk: _Chunk, error: str | None) -> None:
-        chunk.undecided -= 1
-        if error is not None:
-            chunk.is_lost = True
-        if not chunk.undecided:
-            self._send()
-
-    def _send(self) -> None:
-        """Send the answers whose turn it is."""
-        ready: list[bytes] = []
-        chunks = self._chunks
-        ends = None
-        while chunks and not chunks[0].undecided and ends is None:
-            chunk = chunks.popleft()
-            if chunk.is_lost:
-                ends = LOST
-                break
-            ready.append(chunk.data)
-            ends = chunk.ends
-        if ready and not self.connection.push((b"".join(ready),), self._on_room):
-            self._is_full = True
-        if ends is None or self._is_over:
+    def _on_end(self, reason: str) -> None:
+        """The last answer has left."""
+        if self._is_over:
             return
-        chunks.clear()
         self._commands.clear()
         self._answer_slots()
-        if ends == QUIT:
+        if reason == QUIT:
             self.connection.drain()
         else:
-            self.connection.fail(ends)
-
-    def _on_room(self) -> None:
-        self._is_full = False
-        self._pump_again()
+            self.connection.fail(reason)
 
     def _answer_slots(self) -> None:
         slots, self._slots = self._slots, []

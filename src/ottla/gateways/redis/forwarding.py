@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.redis_exchange import LANES
 from ottla.client.errors import BrokerUnreachableError, ClientError, UnsupportedApiError
 from ottla.gateways.redis import peer_messages as messages
+from ottla.gateways.redis.answers import LostError
 from ottla.gateways.redis.command_places import only_reads
 from ottla.gateways.redis.command_table import find_command
 from ottla.gateways.redis.error import RedisError
@@ -40,10 +41,6 @@ COMMAND_BYTES_MAX: Final = 64 * 1024 * 1024
 BATCH_BYTES_MAX: Final = 1024 * 1024
 BATCH_COMMANDS_MAX: Final = 256
 CROSSED: Final = "CROSSSLOT Keys of the command are led by different brokers"
-
-
-class LostError(Exception):
-    """It is not known whether commands have run."""
 
 
 class NotRunError(Exception):

@@ -31,7 +31,7 @@ from ottla.gateways.redis.peer_messages import (
 )
 from ottla.gateways.redis.placement import ElsewhereError, Place
 from ottla.gateways.redis.session import BlockError, QuitError, Session
-from ottla.gateways.redis.stream_log import Flush
+from ottla.gateways.redis.stream_log import Flush, are_lost
 from ottla.gateways.redis.transaction import MISSING, encoded, finish_queued, places_of_all, run_queued
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
@@ -104,7 +104,7 @@ class PeerCommands:
             outcomes += [] if outcome is None else [outcome]
         else:
             await self._run_all(session, asked, awaited, outcomes)
-        is_lost = await _are_lost(awaited)
+        is_lost = await are_lost(awaited)
         return Ran(outcomes, session.database, session.protocol, is_lost)
 
     def _session(self, principal: Principal) -> Session:
@@ -277,13 +277,3 @@ class PeerCommands:
         for place, interested in tuple(self._interests.items()):
             if max(interested.values()) <= now_ms:
                 del self._interests[place]
-
-
-async def _are_lost(awaited: set[Flush]) -> bool:
-    """Wait until changes are on disk; returns whether they are not, or it is not known."""
-    for flush in awaited:
-        if not flush.is_done:
-            done = asyncio.get_running_loop().create_future()
-            flush.waiters.append(lambda done=done: done.done() or done.set_result(None))  # type: ignore[misc]
-            await done
-    return any(flush.error is not None for flush in awaited)

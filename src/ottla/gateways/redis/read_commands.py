@@ -1,14 +1,15 @@
 """Commands that read entries: XLEN, XRANGE, XREVRANGE, XREAD, and what XREADGROUP shares with that."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
 from msgspec import Struct
 
 from ottla.gateways.redis.error import SYNTAX, RedisError
+from ottla.gateways.redis.long_reply import LongReplyError, Span, span_of
 from ottla.gateways.redis.numbers import integer, timeout_ms
-from ottla.gateways.redis.reply import NULL_ARRAY, Pairs, Raw, Reply, entry
+from ottla.gateways.redis.reply import NULL_ARRAY, RESP3, Pairs, Raw, Reply, bulk, entry
 from ottla.gateways.redis.session import BlockError, Session
 from ottla.gateways.redis.stream import Stream
 from ottla.gateways.redis.stream_id import id_text, parse_end, parse_id, parse_start
@@ -51,6 +52,10 @@ def _range(session: Session, arguments: list[bytes], start: bytes, end: bytes, *
         return []
     if count == 0:
         return NULL_ARRAY
+    if session.may_be_long:
+        span = span_of(stream, first, last, count, is_reverse=is_reverse)
+        if span is not None:
+            raise LongReplyError([span])
     entries = stream.reverse_range(first, last) if is_reverse else stream.range(first, last)
     return entries_reply(islice(entries, count))
 
@@ -192,24 +197,48 @@ def xread(session: Session, arguments: list[bytes]) -> Reply:
             after.append(-1)
         else:
             after.append(parse_id(text))
+    items = _found(session, options, zip(keys, streams, after, strict=True))
+    if any(isinstance(each, Span) for _, each in items):
+        raise LongReplyError(_pieces_of(items, session.protocol))
+    if items:
+        return Pairs(items)
+    return wait(session, arguments, options, keys, [b"0" if each < 0 else id_text(each) for each in after])
+
+
+def _found(
+    session: Session, options: ReadOptions, wanted: Iterable[tuple[bytes, Stream | None, int]]
+) -> list[tuple[bytes, Reply]]:
+    """What each of some streams has behind an id; the last entry for one below zero."""
     items: list[tuple[bytes, Reply]] = []
     room = Room(options)
-    for key, stream, entry_id in zip(keys, streams, after, strict=True):
+    for key, stream, entry_id in wanted:
         if stream is None or not stream.length:
             continue
         if entry_id < 0:
             last = stream.last_valid_id
             found = list(stream.range(last, last))
         elif stream.has_after(entry_id):
+            is_whole = session.may_be_long and not room.is_bounded
+            span = span_of(stream, entry_id + 1, stream.last_id, options.count) if is_whole else None
+            if span is not None:
+                items.append((key, span))
+                continue
             found = list(islice(stream.range(entry_id + 1, stream.last_id), options.count))
         else:
             continue
         found = [each for each in found if room.take(each[1])] if room.is_bounded else found
         if found:
             items.append((key, entries_reply(iter(found))))
-    if items:
-        return Pairs(items)
-    return wait(session, arguments, options, keys, [b"0" if each < 0 else id_text(each) for each in after])
+    return items
+
+
+def _pieces_of(items: list[tuple[bytes, Reply]], protocol: int) -> list[bytes | Span]:
+    """The reply of XREAD, of which some streams have long spans."""
+    pieces: list[bytes | Span] = [(b"%%%d\r\n" if protocol == RESP3 else b"*%d\r\n") % len(items)]
+    for key, each in items:
+        pieces.append((b"" if protocol == RESP3 else b"*2\r\n") + bulk(key))
+        pieces.append(each if isinstance(each, Span) else each.data)
+    return pieces
 
 
 def wait(

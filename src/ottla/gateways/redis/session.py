@@ -196,6 +196,11 @@ class Session:
             raise RedisError("ERR no such key")
         return stream
 
+    @property
+    def may_be_long(self) -> bool:
+        """Whether the reply to the command under way may be sent in pieces."""
+        return not (self.in_transaction or self.is_forwarded)
+
     def ask_others(self, arguments: list[bytes]) -> list[bytes]:
         """The replies of all other brokers to a command. Raises OthersError where they are to be asked first, and
         RedisError for what one of them refuses.

@@ -159,6 +159,18 @@ class Stream:
                     yield entry_id, fields
             index -= 1
 
+    def indexes_of(self, first: int, last: int, *, is_reverse: bool) -> Sequence[int]:
+        """The nodes in which entries of an interval of ids may be, by their indexes."""
+        begin = max(0, bisect_right(self._firsts, first) - 1)
+        end = bisect_right(self._firsts, last)
+        while begin < end and self.nodes[begin].last_id < first:
+            begin += 1
+        return range(end - 1, begin - 1, -1) if is_reverse else range(begin, end)
+
+    def entries_at(self, index: int) -> dict[int, list[bytes]]:
+        """The entries of a node. Raises NodeMissingError."""
+        return self._entries(index)
+
     def get(self, entry_id: int) -> list[bytes] | None:
         """The fields of an entry, None if there is none. Raises NodeMissingError."""
         index = self._index_of(entry_id)

@@ -78,6 +78,16 @@ class Flush:
             waiter()
 
 
+async def are_lost(awaited: set[Flush]) -> bool:
+    """Wait until changes are on disk; returns whether they are not, or it is not known."""
+    for flush in awaited:
+        if not flush.is_done:
+            done = asyncio.get_running_loop().create_future()
+            flush.waiters.append(lambda done=done: done.done() or done.set_result(None))  # type: ignore[misc]
+            await done
+    return any(flush.error is not None for flush in awaited)
+
+
 class StreamLog:
     """Belongs to the event loop."""
 
@@ -262,6 +272,26 @@ class StreamLog:
             self._index_rows = len(rows)
         self._stream.changed.clear()
         return offset
+
+    async def read_entries(self, offset: int, first_id: int, last_id: int) -> dict[int, list[bytes]]:
+        """What lies in the log from an offset on of an interval of ids, be it deleted or not. Raises ApiError."""
+        partition = self._partition()
+        found: dict[int, list[bytes]] = {}
+        while offset < partition.high_watermark:
+            decoded = _decoded(await partition.read_bytes(offset, READ_BYTES), offset)
+            for _, _, _, value, headers in decoded:
+                kind = records.kind_of(headers)
+                entry_id = None if kind is None else records.entry_id_of(kind)
+                if entry_id is None or value is None:
+                    continue
+                if first_id <= entry_id <= last_id:
+                    found[entry_id] = records.decode_fields(value)
+                if entry_id >= last_id:
+                    return found
+            if not decoded:
+                break
+            offset = decoded[-1][0] + 1
+        return found
 
     # --- the index ----------------------------------------------------------------------------------------------------
 

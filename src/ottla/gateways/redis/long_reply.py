@@ -1,0 +1,139 @@
+"""Replies with more entries than memory should hold: sent in pieces, each made when the one before is gone.
+
+    Span    *N | node | node | node ...      what the stream held when the command ran; N is known without the entries
+             piece ......| piece ...         made of nodes in memory, or read from the log and forgotten
+
+What is deleted or added meanwhile changes nothing: the log still has what it had, and a span remembers which entries
+were deleted before.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ottla.gateways.redis.reply import entry
+from ottla.gateways.redis.stream_id import id_text
+
+if TYPE_CHECKING:
+    from ottla.gateways.redis.node import Node
+    from ottla.gateways.redis.stream import Stream
+
+LONG_BYTES: Final = 1024 * 1024
+"""Replies up to this size are made at once."""
+PIECE_BYTES: Final = 256 * 1024
+NODE_BYTES: Final = 4_096
+"""For a node of which the size is not known."""
+
+
+class SpanBrokenError(Exception):
+    """Entries of a span are not where they were: the connection has to end, for a part of the reply is sent."""
+
+
+class _Part(NamedTuple):
+    """A node as it was when the command ran."""
+
+    node: Node
+    last_id: int
+    floor: int
+    removed: frozenset[int]
+
+    @property
+    def entries(self) -> dict[int, list[bytes]] | None:
+        """Its entries, if they are in memory and none was deleted since."""
+        node = self.node
+        is_same = node.floor == self.floor and len(node.removed or ()) == len(self.removed)
+        return node.entries if is_same else None
+
+    @property
+    def size(self) -> int:
+        return self.node.size or NODE_BYTES
+
+
+class Span:
+    """Entries of a stream, `count` of them, in the order of the reply."""
+
+    def __init__(
+        self, stream: Stream, first: int, last: int, parts: list[_Part], count: int, *, is_reverse: bool
+    ) -> None:
+        self.count = count
+        self._stream = stream
+        self._first = first
+        self._last = last
+        self._parts = parts
+        self._is_reverse = is_reverse
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The array of the entries. Raises ApiError, SpanBrokenError."""
+        yield b"*%d\r\n" % self.count
+        left, at = self.count, 0
+        while left and at < len(self._parts):
+            group, size = [self._parts[at]], self._parts[at].size
+            at += 1
+            while at < len(self._parts) and size + self._parts[at].size <= PIECE_BYTES:
+                size += self._parts[at].size
+                group.append(self._parts[at])
+                at += 1
+            found = await self._entries(group)
+            chosen = [each for part in group for each in self._of_part(part, found)][:left]
+            left -= len(chosen)
+            yield b"".join([entry(id_text(entry_id), fields) for entry_id, fields in chosen])
+        if left:
+            raise SpanBrokenError(f"{left} entries of a reply are not found any more")
+
+    async def _entries(self, group: list[_Part]) -> dict[int, list[bytes]] | None:
+        """What the log has of some nodes; None where all of them are in memory."""
+        if all(part.entries is not None for part in group):
+            return None
+        low, high = (group[-1], group[0]) if self._is_reverse else (group[0], group[-1])
+        found: dict[int, list[bytes]] = await self._stream.log.read_entries(
+            low.node.offset, low.node.first_id, high.last_id
+        )
+        return found
+
+    def _of_part(self, part: _Part, found: dict[int, list[bytes]] | None) -> Iterator[tuple[int, list[bytes]]]:
+        """The entries of a node that belong to the span."""
+        first = max(self._first, part.floor, part.node.first_id)
+        last = min(self._last, part.last_id)
+        if found is None:
+            entries = part.entries
+            assert entries is not None, "nothing has run since they were looked for"
+            ids = list(entries)
+        else:
+            entries, ids = found, list(found)
+        ids = ids[bisect_left(ids, first) : bisect_right(ids, last)]
+        for entry_id in reversed(ids) if self._is_reverse else ids:
+            if entry_id not in part.removed:
+                yield entry_id, entries[entry_id]
+
+
+class LongReplyError(Exception):
+    """A command is answered with these bytes and spans, one after the other."""
+
+    def __init__(self, parts: list[bytes | Span]) -> None:
+        super().__init__("a reply is sent in pieces")
+        self.parts = parts
+
+
+def span_of(stream: Stream, first: int, last: int, count: int | None, *, is_reverse: bool = False) -> Span | None:
+    """The span of an interval of ids, at most so many entries; None for one that is not long. Raises
+    NodeMissingError.
+    """
+    parts: list[_Part] = []
+    left, size, total = count, 0, 0
+    for index in stream.indexes_of(first, last, is_reverse=is_reverse):
+        node = stream.nodes[index]
+        parts.append(_Part(node, node.last_id, node.floor, frozenset(node.removed or ())))
+        size += parts[-1].size
+        within = node.count
+        if node.first_id < first or node.last_id > last:
+            within = sum(first <= entry_id <= last for entry_id in stream.entries_at(index))
+        total += within
+        if left is not None:
+            left -= within
+            if left <= 0:
+                break
+    if size <= LONG_BYTES:
+        return None
+    return Span(stream, first, last, parts, total if count is None else min(count, total), is_reverse=is_reverse)
