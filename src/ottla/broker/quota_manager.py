@@ -149,6 +149,16 @@ class ClientQuotaManager:
             return FetchVerdict(throttle_ms, is_served=False)
         return FetchVerdict(throttle_ms, is_served=True)
 
+    def pushed(self, principal: Principal, client_id: str | None, size_bytes: int) -> int:
+        """Count what a client was sent without asking for each; for how many milliseconds it is to get nothing more."""
+        found = self._consumed.find(principal, client_id)
+        if found is None:
+            return 0
+        limit, rate = found
+        now_ms = self._clock.monotonic_ms()
+        rate.record(size_bytes, now_ms)
+        return rate.excess_ms(limit.bound, now_ms)
+
     def handled(self, principal: Principal, client_id: str | None, elapsed_ns: int) -> int:
         """Count the time that a request took; for how long the client is to be quiet, one window at most."""
         found = self._time.find(principal, client_id)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.access import is_refusal
+from ottla.broker.traffic_quota import TrafficQuota
 from ottla.gateways.nsq import frame, identify
 from ottla.gateways.nsq.answer import Answer, Piece
 from ottla.gateways.nsq.channel_reader import ChannelReader, not_in_flight
@@ -31,6 +32,7 @@ from ottla.gateways.nsq.command import (
 )
 from ottla.gateways.nsq.command_reader import CommandReader, LineTooLongError
 from ottla.gateways.nsq.error import NsqError
+from ottla.gateways.nsq.heartbeat import Heartbeat
 from ottla.gateways.nsq.layers import DeflateLayer, Layer, LayerError, Layers, SnappyLayer, TlsLayer
 from ottla.model.errors import ApiError
 from ottla.model.principal import ANONYMOUS
@@ -47,8 +49,6 @@ logger = logging.getLogger(__name__)
 HANDSHAKE_MS: Final = 5_000
 """How long a TLS handshake may take, as with nsqd."""
 HELD_BYTES_MAX: Final = 64 * 1024
-HEARTBEATS_MISSED_MAX: Final = 2
-"""A client from which nothing came for so many intervals is gone."""
 
 
 class NsqConnection:
@@ -82,9 +82,22 @@ class NsqConnection:
         self._ready_count = 0
         self._may_push = True
         self._has_failed = False
-        self._heard_ms = gateway.broker.clock.monotonic_ms()
-        self._heartbeat: TimerTask | None = None
-        self._beat_soon()
+        broker = gateway.broker
+        self._quota = TrafficQuota(
+            broker.request_quotas,
+            broker.timer,
+            connection,
+            lambda: (self.principal, self.options.client_id),
+            self._wake_reader,
+        )
+        self._heartbeat = Heartbeat(
+            broker.clock,
+            broker.timer,
+            lambda: self._push(frame.HEARTBEAT),
+            connection.close,
+            lambda: connection.is_muted,
+        )
+        self._heartbeat.start(self.options.heartbeat_interval_ms)
 
     @property
     def state(self) -> int:
@@ -103,8 +116,9 @@ class NsqConnection:
 
     def on_frame(self, data: memoryview, buffer: "ReceiveBuffer", slot: "ResponseSlot") -> None:
         """Bytes have arrived; they may hold many commands, or a part of one."""
-        self._heard_ms = self.gateway.broker.clock.monotonic_ms()
+        self._heartbeat.heard()
         piece = Piece(slot)
+        self._quota.begin()
         if self._held is not None:
             self._hold(data)
         elif self._layers.is_empty:
@@ -114,6 +128,7 @@ class NsqConnection:
         if self.reader is not None:
             self.reader.settle_finished()
         piece.done()
+        self._quota.end()
 
     def _read_all(self, pieces: Iterable[bytes], piece: Piece) -> None:
         """Read what came through the layers."""
@@ -157,9 +172,8 @@ class NsqConnection:
 
     def on_close(self) -> None:
         """The connection is gone."""
-        if self._heartbeat is not None:
-            self._heartbeat.cancel()
-            self._heartbeat = None
+        self._heartbeat.stop()
+        self._quota.stop()
         if self._handshake is not None:
             self._handshake.cancel()
         self.gateway.unfinished.move(self._held_bytes, 0)
@@ -186,6 +200,7 @@ class NsqConnection:
             case Touch(message_id):
                 self._settle(piece, "TOUCH", message_id, lambda reader: reader.touch(message_id))
             case Publish():
+                self._quota.brings(sum(map(len, command.bodies)))
                 self._begin(self._publish(command, self._place(piece)), "nsq-publish")
             case _:
                 self._obey_rare(command, piece)
@@ -229,7 +244,7 @@ class NsqConnection:
             body, limits, self.options, has_tls=context is not None and can_begin
         )
         self._commands.has_heartbeats = options.heartbeat_interval_ms > 0
-        self._beat_soon()
+        self._heartbeat.start(options.heartbeat_interval_ms)
         told = (
             identify.negotiated(options, limits, auth_required=self.auth is not None) if options.negotiates else b"OK"
         )
@@ -377,11 +392,12 @@ class NsqConnection:
     def push_messages(self, data: bytes) -> None:
         """Send messages."""
         self._push(data)
+        self._quota.pushed(len(data))
 
     @property
     def may_push(self) -> bool:
-        """Whether the client keeps up with what is pushed to it."""
-        return self._may_push and not self._has_failed
+        """Whether the client keeps up with what is pushed to it, and with its quota."""
+        return self._may_push and not self._has_failed and not self._quota.is_resting
 
     def _push(self, data: bytes) -> None:
         if self._layers.is_empty:
@@ -395,23 +411,8 @@ class NsqConnection:
 
     def _on_room(self) -> None:
         self._may_push = True
+        self._wake_reader()
+
+    def _wake_reader(self) -> None:
         if self.reader is not None:
             self.reader.wake()
-
-    # --- heartbeats -------------------------------------------------------------------------------------------------
-
-    def _beat_soon(self) -> None:
-        if self._heartbeat is not None:
-            self._heartbeat.cancel()
-            self._heartbeat = None
-        interval_ms = self.options.heartbeat_interval_ms
-        if interval_ms:
-            self._heartbeat = self.gateway.broker.timer.schedule(interval_ms, self._beat)
-
-    def _beat(self) -> None:
-        silent_ms = self.gateway.broker.clock.monotonic_ms() - self._heard_ms
-        if silent_ms >= HEARTBEATS_MISSED_MAX * self.options.heartbeat_interval_ms:
-            self.connection.close(f"the client was silent for {HEARTBEATS_MISSED_MAX} heartbeats")
-            return
-        self._push(frame.HEARTBEAT)
-        self._beat_soon()
