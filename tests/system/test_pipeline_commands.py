@@ -29,7 +29,7 @@ from ottla.client.producing.partitioner import partition_for_key
 from ottla.pipelines.compiler.python_modules import CallError, StepError
 from ottla.pipelines.live_view import JsonLines
 from ottla.pipelines.runner import running
-from ottla.pipelines.runner.queries import Running, start
+from ottla.pipelines.runner.queries import Running, limits_of, start
 from ottla.pipelines.session import Session
 from ottla.pipelines.spec import read
 from ottla.pipelines.tables import ParquetTable
@@ -342,6 +342,24 @@ def test_a_topic_that_is_not_there_is_named(ottla: Ottla, broker: BrokerProcess,
     assert said.startswith(f"ottla: failed: {name}.out: ")
     there.create(f"{name}.{missing}")
     run_to_the_end(ottla, file)
+
+
+@pytest.mark.parametrize("missing", ["out", "dead"])
+def test_a_topic_that_is_written_to_must_exist_before_anything_is_read(
+    broker: BrokerProcess, tmp_path: Path, missing: str
+) -> None:
+    name, there = new_name(), Broker(broker.bootstrap)
+    there.create(f"{name}.{'dead' if missing == 'out' else 'out'}")
+    file = tmp_path / "p.toml"
+    file.write_text(
+        f'name = "{name}"\n[sources.events]\ntopics = ["{name}.in"]\n[[sinks]]\nname = "out"\ntopic = "{name}.out"\n'
+        f'[dead_letters]\ntopic = "{name}.dead"\n'
+    )
+    spec = read(file)
+    with pytest.raises(StepError, match=rf"sink out: topic '{name}.{missing}' does not exist on the broker"):
+        limits_of(spec, spec.sinks[0], there.bootstrap)
+    there.create(f"{name}.{missing}")
+    assert set(limits_of(spec, spec.sinks[0], there.bootstrap)) == {f"{name}.out", f"{name}.dead"}
 
 
 MISTAKES = {

@@ -16,7 +16,7 @@ from ottla.pipelines.compiler.places import Place
 from ottla.pipelines.compiler.plan import Compiled, compile_pipeline
 from ottla.pipelines.compiler.python_modules import StepError
 from ottla.pipelines.compiler.steps import said_of_spark
-from ottla.pipelines.compiler.topic_limits import KAFKAS, TopicLimits
+from ottla.pipelines.compiler.topic_limits import TopicLimits
 from ottla.pipelines.runner.beginning import beginning_of_sink
 from ottla.pipelines.runner.checkpoint import directory_of
 from ottla.pipelines.runner.spark_query import SparkQuery
@@ -24,6 +24,7 @@ from ottla.pipelines.runner.table_write import TableWrite, schema_of, unfenced
 from ottla.pipelines.runner.topic_write import TIMEOUT_MS, TopicWrite, dealt_out, topic_options
 from ottla.pipelines.spec.lineage import owned, through
 from ottla.pipelines.spec.model import PipelineSpec, Sink, Source, TopicSink
+from pyspark_ottla.options import does_not_exist
 
 SMALL_RECORDS: Final = 100_000
 """The maximum size of a table that one task reads and all executors hold in memory, in records."""
@@ -121,7 +122,7 @@ def is_small(source: Source, bootstrap: str) -> bool:
 def limits_of(spec: PipelineSpec, sink: Sink, bootstrap: str) -> dict[str, TopicLimits]:
     """The current limits of the topics that a sink writes to, dead letters included.
 
-    Raises StepError for a topic of dead letters that does not keep them.
+    Raises StepError for a topic that does not exist, and for a topic of dead letters that does not keep them.
     """
     topics = [sink.topic] if isinstance(sink, TopicSink) else []
     if spec.dead_letters is not None:
@@ -134,7 +135,8 @@ def limits_of(spec: PipelineSpec, sink: Sink, bootstrap: str) -> dict[str, Topic
             try:
                 found[topic] = TopicLimits.of(client.topic_settings(topic, own=False))
             except TopicNotFoundError:
-                found[topic] = KAFKAS  # the data sink says which
+                # Spark would say so minutes later: of dead letters when there is the first.
+                raise StepError(f"{spec.at(sink.name)}sink {sink.name}: {does_not_exist(f'topic {topic!r}')}") from None
     if spec.dead_letters is not None and found[spec.dead_letters.topic].keys_required:
         raise StepError(
             f"[dead_letters]: topic {spec.dead_letters.topic} is compacted (cleanup.policy): it refuses a dead letter"
