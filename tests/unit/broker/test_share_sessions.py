@@ -196,7 +196,7 @@ def test_a_partition_whose_state_is_not_reached_holds_back_no_other() -> None:
         session = service.session("g", "a", 0, object(), has_acknowledgements=False)
         service.change(session, [(TOPIC, 0), (TOPIC, 1)], [])
         fetch = service.fetch(ANONYMOUS, session, max_wait_ms=0, max_bytes=1, max_records=1, exact=False, batch_size=1)
-        found = await asyncio.wait_for(fetch, 10)
+        found = await asyncio.wait_for(fetch, 60)
         assert states.count == 2, "each is asked for once"
         return [each.error for each in found]
 

@@ -209,7 +209,7 @@ async def test_what_is_not_delivered_in_time_fails_with_the_last_reason():
 async def test_a_batch_the_broker_finds_too_large_is_sent_in_parts():
     with AppendingBroker({"t": 1}) as broker:
         broker.faults = [int(ErrorCode.MESSAGE_TOO_LARGE)]
-        async with producer(broker, linger_ms=50) as sending:
+        async with producer(broker, linger_ms=60_000) as sending:  # all are one batch
             deliveries = [await sending.send("t", b"%d" % number) for number in range(5)]
             await sending.flush()
         assert broker.logs[0].values == [b"0", b"1", b"2", b"3", b"4"]

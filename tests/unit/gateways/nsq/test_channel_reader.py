@@ -131,7 +131,7 @@ class Client:
             at += 4 + size
 
     async def next(self) -> tuple[bytes, int, bytes]:
-        return await asyncio.wait_for(self.pushed.get(), 10)
+        return await asyncio.wait_for(self.pushed.get(), 60)
 
     async def settled(self) -> None:
         """Let what has begun come to rest."""
