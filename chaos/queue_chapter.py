@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
+from confluent_kafka import KafkaException
+
 from chaos.leader_faults import DEEDS, DEEDS_ALONE, LEADERS, leaders
 from chaos.read_back import read_partition
 from ottla.model.topic_name import SHARE_GROUP_STATE_TOPIC
@@ -159,8 +161,11 @@ def run_chapter(
             _wait(work, lambda: not work.history.unfinished(_read(cluster, queue)), "all that the log has is done")
         except (TimeoutError, AssertionError) as error:
             stuck = str(error)
-        log = _read(cluster, queue)
-        work.stop()
+        try:
+            log = _read(cluster, queue)
+            work.stop()
+        except (TimeoutError, KafkaException) as error:
+            return [*([stuck] if stuck else []), *_crashes(cluster), f"the log cannot be read: {error}"]
     history, there = work.history, {value for records in log.values() for _, value in records}
     found = [stuck] if stuck else []
     found += history.check(log)

@@ -4,6 +4,7 @@ Section (a): both written, not synced, before the acknowledgement. Section (b): 
 acknowledgement, its default, beside Kafka without that and beside Kafka with it. Section (c): Spark. Section
 (d): scaling. Section (e): what comes from the disk, and those who read beside it. Section (f): three brokers, with the
 promises of (a), and of the first (b). Section (g): transactions, compaction and a coordinator with much to read.
+Section (h): share groups.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ COLD = "cold catch-up"
 TAIL = "tail at "
 TRANSACTIONS = "transactions of "
 COMPACTION = "compaction of "
+SHARE = "share group, "
 OFFSET_COMMITS = "2,000,000 offset commits"
 LATENCY_20000 = "latency at 20,000/s"
 CLUSTER = "cluster: "
@@ -211,6 +213,20 @@ SECTIONS = (
         KAFKA.key,
         (TRANSACTIONS, COMPACTION, OFFSET_COMMITS),
         (Aim(OFFSET_COMMITS, "a group's offsets s", AT_MOST, 3, absolute=True),),
+    ),
+    Section(
+        "(h) Share groups through Kafka's Java consumer: written, not synced, on both sides",
+        OTTLA_WRITTEN.key,
+        KAFKA.key,
+        (SHARE,),
+        (Aim(SHARE, "records/s", AT_LEAST, 1.5),),
+    ),
+    Section(
+        "(h) Share groups through Kafka's Java consumer: Ottla on disk before an acceptance is answered, Kafka not",
+        OTTLA.key,
+        KAFKA.key,
+        (SHARE,),
+        (),
     ),
 )
 

@@ -10,12 +10,12 @@ from benchmarks.beside_kafka.brokers import KAFKA, KAFKA_SYNCED, OTTLA, OTTLA_WR
 LOAD_GROUPS = ("produce", "consume", "requests", "latency")
 LIFE_GROUPS = ("start", "idle", "memory")
 SCALING_GROUPS = ("partitions", "connections", "log-size", "compaction", "coordinator", "cluster-partitions")
-ROUND_GROUPS = ("spark", "catch-up", "transactions", "cluster")
+ROUND_GROUPS = ("spark", "catch-up", "transactions", "share", "cluster")
 GROUPS = (*LIFE_GROUPS, *LOAD_GROUPS, *ROUND_GROUPS, *SCALING_GROUPS)
 
 # Roughly how many seconds each takes on two cores, for the remaining time that is shown.
 SECONDS = {
-    OTTLA_WRITTEN.key: {"load": 75, "cluster": 120},
+    OTTLA_WRITTEN.key: {"load": 75, "share": 60, "cluster": 120},
     KAFKA.key: {
         "load": 120,
         "spark": 200,
@@ -24,6 +24,7 @@ SECONDS = {
         "connections": 35,
         "log-size": 45,
         "transactions": 55,
+        "share": 75,
         "compaction": 90,
         "coordinator": 90,
         "cluster": 300,
@@ -37,6 +38,7 @@ SECONDS = {
         "connections": 25,
         "log-size": 20,
         "transactions": 45,
+        "share": 60,
         "compaction": 45,
         "coordinator": 60,
         "cluster": 120,
@@ -53,7 +55,7 @@ LOAD_OF = {
 }
 BESIDE_EACH_OTHER = (OTTLA.key, KAFKA.key)
 WITH_BOTH_PROMISES = (OTTLA_WRITTEN.key, *BESIDE_EACH_OTHER)
-TARGETS_OF = {"cluster": WITH_BOTH_PROMISES}
+TARGETS_OF = {"cluster": WITH_BOTH_PROMISES, "share": WITH_BOTH_PROMISES}
 """Those of each kind but a load; where nothing is said, `BESIDE_EACH_OTHER`."""
 TOGETHER = {"cluster": "cluster-partitions"}
 """Who asks for the one gets the other as well."""
