@@ -1,17 +1,26 @@
-"""Reads the batches of a partition that records are delivered from."""
+"""Reads the batches of a partition that records are delivered from: about as much as is delivered at once, or a little
+more, which is kept for the next delivery.
+"""
 
 import logging
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from typing import Final
 
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.native import BatchInfo, walk_batches
+from ottla.queues.aborted_batches import AbortedBatches
 from ottla.queues.recent_reads import Read, ReadKey, RecentReads
 from ottla.queues.share_state import ShareKey
 from ottla.replication.partition import Partition
 from ottla.runtime.tasks import Tasks
 
 logger = logging.getLogger(__name__)
+
+NOTHING: Final[frozenset[int]] = frozenset()
+
+READ_BYTES_MIN: Final = 256 * 1024
+"""So much is read at least, so that small deliveries in a row share a read."""
 
 
 class LogReader:
@@ -25,26 +34,34 @@ class LogReader:
         self._keys = tuple(ReadKey(key.topic_id, key.partition, leader_epoch, committed) for committed in (False, True))
         self._reads = reads
         self._tasks = tasks
+        self._record_bytes = 0.0
+        """Of a record in the log, as in what was read last."""
 
     def end(self, read_committed: bool) -> int:
         """Where what may be delivered ends."""
         partition = self._partition
         return partition.last_stable_offset if read_committed else partition.high_watermark
 
-    async def read(self, offset: int, max_bytes: int, read_committed: bool, *, keeps: bool) -> Read:
-        """The batches from an offset on; none where the log has nothing there yet.
+    async def read(self, offset: int, max_bytes: int, max_records: int, read_committed: bool) -> Read:
+        """The batches from an offset on: up to `max_bytes`, but for the first, and about `max_records`; none where the
+        log has nothing there yet.
 
-        What was read before is used if `keeps`, and what is read is kept. Raises ApiError, KAFKA_STORAGE_ERROR when the
-        log cannot be read.
+        What was read before is used. Raises ApiError, KAFKA_STORAGE_ERROR when the log cannot be read.
         """
         key = self._keys[read_committed]
-        read = self._reads.find(key, offset) if keeps else None
+        read = self._reads.find(key, offset)
         if read is None:
-            read = await self._read_log(offset, max_bytes, read_committed)
-            if read.batches and keeps:
+            wanted = max(READ_BYTES_MIN, min(max_bytes, int(max_records * self._record_bytes)))
+            read = await self._read_log(offset, wanted, read_committed)
+            if read.batches:
                 self._reads.keep(key, read)
+                self._record_bytes = len(read.data) / (read.batches[-1].last_offset - read.batches[0].base_offset + 1)
         first = bisect_left(read.batches, offset, key=_last_offset)
-        return read._replace(batches=read.batches[first:])
+        if first == len(read.batches):
+            return read._replace(batches=[])
+        end = read.batches[first].position + max_bytes
+        last = bisect_right(read.batches, end, lo=first, key=_end_position)
+        return read._replace(batches=read.batches[first : max(last, first + 1)])
 
     async def _read_log(self, offset: int, max_bytes: int, read_committed: bool) -> Read:
         partition = self._partition
@@ -59,8 +76,14 @@ class LogReader:
         batches, _, malformed = walk_batches(data, check_crc=False)
         if malformed is not None:
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{partition.topic_partition}: {malformed}")
-        return Read(data, batches, aborted)
+        transactions = AbortedBatches(aborted)
+        undone = frozenset(batch.base_offset for batch in batches if transactions.has(batch)) if aborted else NOTHING
+        return Read(data, batches, undone)
 
 
 def _last_offset(batch: BatchInfo) -> int:
     return batch.last_offset
+
+
+def _end_position(batch: BatchInfo) -> int:
+    return batch.position + batch.size

@@ -30,11 +30,13 @@ class ReadKey(NamedTuple):
 
 
 class Read(NamedTuple):
-    """Whole batches in the order of their offsets, at least one, and the aborted transactions that may be in them."""
+    """Whole batches in the order of their offsets, at least one, and the base offsets of those that are of aborted
+    transactions.
+    """
 
     data: bytes
     batches: Sequence[BatchInfo]
-    aborted: list[tuple[int, int]]
+    undone: frozenset[int]
 
 
 class RecentReads:

@@ -130,8 +130,7 @@ class RecordDelivery:
                 end = self._reader.end(limits.read_committed)
                 if offset >= end or (is_new and not self._takes_new(limits)):
                     break
-                keeps = exact or limits.is_ordered
-                read = await self._reader.read(offset, max_bytes, limits.read_committed, keeps=keeps)
+                read = await self._reader.read(offset, max_bytes, max_records, limits.read_committed)
                 hints = await self._hints_in(read) if limits.is_ordered else None
                 times = await self._times_in(read, offset)
                 if not read.batches or not self._is_current():  # another may lead since it was read
@@ -209,7 +208,7 @@ class RecordDelivery:
         batch_size: int,
     ) -> Acquired:
         ledger = self._ledger
-        data, batches, aborted = read
+        data, batches, undone = read
         owner = self._owners.number(member_id)
         self._writer.limits = limits
         room = max(0, limits.locks_max - (ledger.unfinished_count - ledger.ahead_count))
@@ -218,7 +217,7 @@ class RecordDelivery:
         leases: list[int] = []
         taken = 0
         last_position = 0
-        for batch, first, last, reason in self._spans.of(data, batches, aborted, offset, part.last_offset, times):
+        for batch, first, last, reason in self._spans.of(data, batches, undone, offset, part.last_offset, times):
             if taken >= max_records or ledger.end_offset < first:
                 break  # the limit leaves the rest for later; what follows would pass over it
             if reason is not None:

@@ -4,11 +4,10 @@ log     batch 0..4 | gap | batch 8..9, aborted | batch 10..12, too old | marker 
 spans   0..4 deliver | 5..7 nothing | 8..9 nothing | 10..12 expired | 13 nothing | 14..20 deliver
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ottla.native import BatchInfo, DeliveryHints
-from ottla.queues.aborted_batches import AbortedBatches
 from ottla.queues.dead_letter import EXPIRED
 from ottla.queues.stream_marks import StreamMarks
 from ottla.replication.partition import Partition
@@ -43,17 +42,16 @@ class RecordSpans:
         self,
         data: bytes,
         batches: Sequence[BatchInfo],
-        aborted: Sequence[tuple[int, int]],
+        undone: Collection[int],
         first: int,
         last: int,
         times: DeliveryHints | None = None,
     ) -> Iterator[RecordSpan]:
-        """The spans from a first offset on, those of records up to a last one. `batches` lie in `data`, where the
-        transactions of `aborted` came to nothing. `times` says until when records live.
+        """The spans from a first offset on, those of records up to a last one. `batches` lie in `data`; those that
+        begin at offsets of `undone` are of aborted transactions. `times` says until when records live.
         """
         if times is not None:
             last = min(last, times.end_offset - 1)
-        undone = AbortedBatches(aborted)
         expected = first
         for batch in batches:
             if batch.base_offset > expected:
@@ -61,7 +59,7 @@ class RecordSpans:
             if batch.base_offset > last:
                 return
             begin, end = max(batch.base_offset, first), min(batch.last_offset, last)
-            if undone.has(batch) or batch.is_control:
+            if batch.base_offset in undone or batch.is_control:
                 yield RecordSpan(batch, begin, batch.last_offset, NO_RECORD)
             else:
                 for start, stop, reason in self._records_of(data, batch, begin, end, times):

@@ -8,7 +8,7 @@ from ottla.queues.recent_reads import Read, ReadKey, RecentReads
 
 def read_of(base_offset: int, count: int) -> Read:
     data = bytes(build_batch([(0, None, b"x" * 100, ())] * count, base_offset=base_offset))
-    return Read(data, walk_batches(data, check_crc=False)[0], [])
+    return Read(data, walk_batches(data, check_crc=False)[0], frozenset())
 
 
 def key_of(partition: int, epoch: int = 0) -> ReadKey:

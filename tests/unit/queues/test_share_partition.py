@@ -16,6 +16,7 @@ from ottla.native import build_batch
 from ottla.queues import share_partition
 from ottla.queues.acknowledgements import ACCEPT, RELEASE, RENEW
 from ottla.queues.letters import WriteLetters
+from ottla.queues.recent_reads import RecentReads
 from ottla.queues.redelivery import Delay
 from ottla.queues.share_limits import ShareLimits
 from ottla.queues.share_partition import SharePartition
@@ -62,6 +63,7 @@ def share_over(
     ttl_ms: int = -1,
     is_stream: bool = False,
     has_ttl_header: bool = False,
+    reads: RecentReads | None = None,
 ) -> SharePartition:
     """A share partition over a log of which each read returns all."""
     timer = ManualTimer()
@@ -95,6 +97,7 @@ def share_over(
         clock=timer.clock,
         rng=SeededRng(1),
         write_letters=write_letters,
+        reads=reads,
     )
 
 
@@ -309,7 +312,7 @@ def test_a_part_that_compaction_took_away_is_passed_over(tmp_path: Path) -> None
 
     async def run() -> None:
         tasks = Tasks()
-        share = share_over(before, 8, tasks)
+        share = share_over(before, 8, tasks, reads=RecentReads(bytes_max=0))
 
         async def acquire() -> list[tuple[int, int, int]]:
             acquired = await share.acquire(
