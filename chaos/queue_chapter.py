@@ -42,10 +42,13 @@ class QueueWorker(Protocol):
     """Sends records and works on them, in threads of its own."""
 
     history: ShareHistory
-    acknowledged: set[str]
-    """The values of which the producer was told that they are there."""
     is_sending: bool
     """Set to False it sends no more."""
+
+    @property
+    def acknowledged(self) -> set[str]:
+        """The values of which the producer was told that they are there."""
+        ...
 
     @property
     def done(self) -> set[str]:
