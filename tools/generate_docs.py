@@ -218,7 +218,7 @@ COMPATIBILITY_TAIL = """
 - **Brokers** prove the cluster's secret to each other, not the name of a user: an ACL for CLUSTER_ACTION makes nobody a
   broker.
 - **A refusal** says who may not do what.
-- **SaslHandshake** is served from version 1 on; mechanisms are PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.
+- **SASL**: mechanisms are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER.
 
 ### Settings and quotas
 
@@ -285,7 +285,6 @@ LEFT_OUT = {
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: "between brokers",
     ApiKey.ALLOCATE_PRODUCER_IDS: "between brokers",
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: "between brokers",
-    ApiKey.SASL_HANDSHAKE: "version 0, whose tokens have no header, is of clients before Kafka 1.0",
     ApiKey.SASL_AUTHENTICATE: "SCRAM-SHA-512 between brokers",
 }
 """What a served API does not do."""

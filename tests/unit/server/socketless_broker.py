@@ -114,6 +114,10 @@ class Peer:
         """No request may be larger from now on. One that is comes through all the same here."""
         self.frame_bytes_max = max_bytes
 
+    def fail(self, reason: str, slot: object = None) -> None:
+        """What is asked cannot be answered."""
+        self.close(reason)
+
     def complain(self, what: str) -> None:
         """What the broker says in its log."""
 

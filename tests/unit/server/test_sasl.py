@@ -270,3 +270,67 @@ async def test_a_user_that_comes_while_the_broker_runs_may_log_in_at_once(broker
 async def test_the_first_users_are_not_added_again(broker: SocketlessBroker) -> None:
     await until(lambda: bool(broker.server.metadata.current_image().scram_credentials))
     assert sorted(broker.server.metadata.current_image().scram_credentials) == ["bob", "carol"]
+
+
+async def bare(broker: SocketlessBroker, peer: Peer, message: bytes) -> bytes | None:
+    """The answer to a message without a header; None where the connection is closed instead."""
+    slot = peer.send_frame(message)
+    if slot.frame is None:
+        broker.timer.advance(100)
+    if slot.frame is None:
+        return None
+    assert int.from_bytes(slot.frame[:4], "big") == len(slot.frame) - 4
+    return slot.frame[4:]
+
+
+async def test_clients_before_kafka_1_send_messages_without_a_header(broker: SocketlessBroker) -> None:
+    peer = broker.connect(SASL)
+    assert (await peer.ask(SaslHandshakeRequest("PLAIN"), 0)).mechanisms == ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    assert await bare(broker, peer, b"\0alice\0secret") == b""
+    assert str(peer._handler.principal) == "User:alice"
+    assert await topics_of(peer, "t") == {"t": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+
+    peer, mechanism = broker.connect(SASL), "SCRAM-SHA-512"
+    assert (await peer.ask(SaslHandshakeRequest(mechanism), 0)).error_code == 0
+    client = ScramClient(MECHANISMS[mechanism], "bob", "n" * 24)
+    challenge = await bare(broker, peer, client.first())
+    assert challenge is not None
+    salting = client.challenged(challenge)
+    outcome = await bare(broker, peer, client.final(salted_password(MECHANISMS[mechanism], b"pencil", *salting)))
+    assert outcome is not None
+    client.verify(outcome)
+    assert str(peer._handler.principal) == "User:bob"
+
+
+@pytest.mark.parametrize(
+    "message", [b"\0alice\0wrong", b"", b"\x00", b"x" * 9_000, b"\x00\x12\x00\x00\x00\x00\x00\x01"]
+)
+async def test_and_are_gone_without_an_answer_where_that_proves_nothing(
+    broker: SocketlessBroker, message: bytes
+) -> None:
+    peer = broker.connect(SASL)
+    await peer.ask(SaslHandshakeRequest("PLAIN"), 0)
+    slot = peer.send_frame(message)
+    broker.timer.advance(99)
+    assert (slot.frame, peer.is_closed, peer.is_drained) == (None, False, True)
+    broker.timer.advance(1)
+    assert peer.closed_because == "a client could not log in"
+    assert slot.frame is None
+    assert str(peer._handler.principal) == "User:ANONYMOUS"
+
+
+async def test_after_a_wrong_message_no_second_one_is_heard(broker: SocketlessBroker) -> None:
+    peer = broker.connect(SASL)
+    await peer.ask(SaslHandshakeRequest("PLAIN"), 0)
+    peer.send_frame(b"\0alice\0wrong")
+    peer.send_frame(b"\0alice\0secret")
+    assert peer.closed_because == "a message of an exchange that is over"
+    assert str(peer._handler.principal) == "User:ANONYMOUS"
+
+
+async def test_a_session_cannot_be_renewed_without_headers_by_another_user(broker: SocketlessBroker) -> None:
+    peer = await log_in(broker)
+    broker.timer.advance(2_000)
+    assert (await peer.ask(SaslHandshakeRequest("PLAIN"), 0)).error_code == 0
+    assert await bare(broker, peer, b"\0admin\0root") is None
+    assert peer.is_closed

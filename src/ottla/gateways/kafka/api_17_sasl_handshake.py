@@ -1,6 +1,7 @@
-"""SaslHandshake (key 17), version 1 (KIP-43, KIP-152).
+"""SaslHandshake (key 17), versions 0 to 1 (KIP-43, KIP-152).
 
-Version 0, after which tokens come without a header, is not served. It begins an exchange in which a client proves who
+After version 0 the messages of the exchange come without a header, each with its length before it, until it is over;
+brokers speak version 1 to each other. It begins an exchange in which a client proves who
 it is, at a listener where clients log in, or a broker of the cluster, at the listener that brokers use. Elsewhere, and
 where it is done and need not be done again, the answer is ILLEGAL_SASL_STATE.
 """
@@ -28,8 +29,11 @@ async def handle(ctx: RequestContext, request: SaslHandshakeRequest) -> SaslHand
             ctx.connection.drain()
             mechanisms = login.listener.mechanisms
         return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=mechanisms)
+    if ctx.api_version == 0 and login.listener is None:
+        return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
     server = await connection.gateway.sasl_server(login, request.mechanism, ctx.connection)
     login.begin(server, request.mechanism, now_ms)
+    connection.has_bare_messages = ctx.api_version == 0
     if login.is_again:
         connection.must_log_in = True
     return SaslHandshakeResponse(mechanisms=mechanisms if login.listener is None else login.listener.mechanisms)
@@ -41,4 +45,4 @@ def _may_begin(login: Login, now_ms: int) -> bool:
     return login.has_session and not login.is_peer and now_ms - login.begun_ms >= REAUTH_MS_MIN
 
 
-API = Api(ApiKey.SASL_HANDSHAKE, 1, 1, handle, is_async=True, starts_eagerly=True)
+API = Api(ApiKey.SASL_HANDSHAKE, 0, 1, handle, is_async=True, starts_eagerly=True)

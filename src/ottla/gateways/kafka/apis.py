@@ -21,7 +21,7 @@ APIS: Final = ApiTable(
         Row(ApiKey.SYNC_GROUP, 0, 5, "api_14_sync_group"),
         Row(ApiKey.DESCRIBE_GROUPS, 0, 6, "api_15_describe_groups"),
         Row(ApiKey.LIST_GROUPS, 0, 5, "api_16_list_groups"),
-        Row(ApiKey.SASL_HANDSHAKE, 1, 1, "api_17_sasl_handshake"),
+        Row(ApiKey.SASL_HANDSHAKE, 0, 1, "api_17_sasl_handshake"),
         Row(ApiKey.API_VERSIONS, 0, 4, "api_18_api_versions"),
         Row(ApiKey.CREATE_TOPICS, 2, 7, "api_19_create_topics"),
         Row(ApiKey.DELETE_TOPICS, 1, 6, "api_20_delete_topics"),

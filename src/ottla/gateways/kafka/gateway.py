@@ -191,6 +191,7 @@ class KafkaConnection(OrderedHandler):
     __slots__ = (
         "client_instance_id",
         "gateway",
+        "has_bare_messages",
         "has_finished",
         "has_share_sessions",
         "login",
@@ -214,6 +215,8 @@ class KafkaConnection(OrderedHandler):
         """Whether it may do nothing until it has."""
         if login is not None and login.listener is not None:
             connection.receiver.limit_frames(login.listener.receive_bytes_max, "sasl.server.max.receive.size")
+        self.has_bare_messages = False
+        """Whether what comes next is no request but a message of the exchange by which it logs in (KIP-43)."""
         self.software: tuple[str, str] | None = None
         """What the client calls itself and its version (KIP-511); None while it has not said."""
         self.client_instance_id: UUID | None = None
@@ -235,6 +238,11 @@ class KafkaConnection(OrderedHandler):
         """A whole request has arrived. Raises InvalidInputError when it cannot be one."""
         if self.pending_requests is not None:
             self.hold_back(frame, buffer, slot)
+            return
+        if self.has_bare_messages:
+            from ottla.gateways.kafka.bare_messages import answer_bare  # clients before Kafka 1.0
+
+            answer_bare(self, frame, slot)
             return
         request = decode_request(frame)
         if self.must_log_in:
