@@ -185,6 +185,7 @@ class PlainLines:
         self._clock = clock
         self._sums: dict[str, Sums] = {}
         self._said_ms: dict[str, int] = {}
+        self._pending: set[str] = set()
 
     def batch(self, numbers: BatchNumbers) -> None:
         """Prints a line, if the last one is old enough."""
@@ -193,11 +194,15 @@ class PlainLines:
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._said_ms.get(numbers.query, now_ms - LINE_EVERY_MS) >= LINE_EVERY_MS:
             self._said_ms[numbers.query] = now_ms
+            self._pending.discard(numbers.query)
             self._write(sums.line())
+        else:
+            self._pending.add(numbers.query)
 
     def event(self, kind: str, query: str, **what: Any) -> None:
         """Prints one line, after the pending line of earlier micro-batches."""
-        if kind in ("finished", "stopped") and query in self._sums:
+        if kind in ("finished", "stopped") and query in self._pending:
+            self._pending.remove(query)
             self._write(self._sums[query].line())
         self._write(event_line(kind, query, what))
 

@@ -114,6 +114,15 @@ def test_lines_for_people_come_now_and_then_and_at_the_end():
     assert lines[3] == "p.out: caught up"
 
 
+def test_the_last_line_for_people_is_not_said_twice():
+    lines, clock = [], ManualClock(NOW_MS)
+    watching = Watching({"p.out": SPEC}, PlainLines(lines.append, clock), clock)
+    watching.progressed("p.out", PROGRESS)
+    watching.finished("p.out")
+    assert len(lines) == 2
+    assert lines[1] == "p.out: caught up"
+
+
 def test_a_query_that_waits_for_rows_is_not_taken_for_one_that_did_a_batch():
     lines, clock = [], ManualClock(NOW_MS)
     watching = Watching({"p.out": SPEC}, JsonLines(lines.append), clock)
