@@ -1,4 +1,4 @@
-"""franz-go, kafkajs and the Java client: the programs that drive them, built once under `.peers/`."""
+"""franz-go, kafkajs, the Java client, go-redis, ioredis: the programs that drive them, built once under `.peers/`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,20 @@ def franz_go_program() -> Path:
         PeerUnavailableError: there is no Go, or its modules cannot be had.
         subprocess.CalledProcessError: our program does not compile.
     """
-    folder = _folder_of("go", ("*.go", "go.*"))
-    program = folder / "franz-go"
+    return _built("franz-go", "go")
+
+
+def go_redis_program() -> Path:
+    """The Go program that drives go-redis; raises as `franz_go_program`."""
+    return _built("go-redis", "redis_go")
+
+
+def _built(peer: str, name: str) -> Path:
+    folder = _folder_of(name, ("*.go", "go.*"))
+    program = folder / peer
     if not program.exists():
-        _fetch("franz-go", ["go", "mod", "download"], SOURCES / "go")
-        subprocess.run(["go", "build", "-o", str(program), "."], check=True, cwd=SOURCES / "go", timeout=BUILD_WITHIN_S)
+        _fetch(peer, ["go", "mod", "download"], SOURCES / name)
+        subprocess.run(["go", "build", "-o", str(program), "."], check=True, cwd=SOURCES / name, timeout=BUILD_WITHIN_S)
     return program
 
 
@@ -36,11 +45,20 @@ def kafkajs_program() -> Path:
     Raises:
         PeerUnavailableError: there is no Node, or its packages cannot be had.
     """
-    folder = _folder_of("javascript", ("*.js", "*.json"))
+    return _with_packages("kafkajs", "javascript")
+
+
+def ioredis_program() -> Path:
+    """The JavaScript program that drives ioredis; raises as `kafkajs_program`."""
+    return _with_packages("ioredis", "redis_javascript")
+
+
+def _with_packages(peer: str, name: str) -> Path:
+    folder = _folder_of(name, ("*.js", "*.json"))
     if not (folder / "node_modules" / ".package-lock.json").exists():
-        for source in [*(SOURCES / "javascript").glob("*.js"), *(SOURCES / "javascript").glob("package*.json")]:
+        for source in [*(SOURCES / name).glob("*.js"), *(SOURCES / name).glob("package*.json")]:
             shutil.copy(source, folder)
-        _fetch("kafkajs", ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
+        _fetch(peer, ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
     return folder / "main.js"
 
 
