@@ -14,7 +14,7 @@ from tools.ports import free_ports
 
 JVM_FLAGS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 CLUSTER_ID = "4L6g3nShMI-eMCtK--X86sw"
-START_PATIENCE_S = 120
+START_PATIENCE_S = 300
 
 
 @contextmanager

@@ -96,8 +96,7 @@ def test_brokers_serve_while_zookeeper_is_away_and_decide_when_it_is_back(cluste
 
 
 def test_the_status_is_not_well_while_zookeeper_stands_still(cluster: Cluster, servers: ZooKeeperServers):
-    before = run(cluster, "cluster", "status")
-    assert before.returncode == 0, before
+    wait_until(lambda: run(cluster, "cluster", "status").returncode == 0, "a cluster that is well")
     for number in range(3):
         servers.pause(number)
     during = run(cluster, "cluster", "status")
