@@ -10,6 +10,9 @@ import pytest
 
 from ottla.model.error_code import ErrorCode
 from ottla.native import build_batch
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.frame import encode_request
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from ottla.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -21,6 +24,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from ottla.settings.broker_oauth_table import UNSIGNED_CLASS
 from tests.unit.server.socketless_broker import Peer, SocketlessBroker
 
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -123,6 +127,11 @@ CODE = (
     ("sasl.jaas.config", "com.sun.security.auth.module.JndiLoginModule required user.provider.url='ldap://x';"),
     ("listener.name.sasl_plaintext.plain.sasl.jaas.config", "com.sun.security.auth.module.JndiLoginModule a=b;"),
     ("listener.name.sasl_plaintext.plain.sasl.server.callback.handler.class", "os.system"),
+    ("sasl.oauthbearer.jwks.endpoint.url", "http://169.254.169.254/latest/meta-data"),
+    ("sasl.oauthbearer.jwks.endpoint.url", "file:///etc/passwd"),
+    ("listener.name.sasl_plaintext.oauthbearer.sasl.oauthbearer.jwks.endpoint.url", "https://evil.example/keys"),
+    ("sasl.server.callback.handler.class", UNSIGNED_CLASS),
+    ("delegation.token.secret.key", "known"),
     ("principal.builder.class", "os.system"),
     ("authorizer.class.name", "os.system"),
     ("metric.reporters", "os.system"),
@@ -130,9 +139,73 @@ CODE = (
 
 
 async def test_no_setting_names_code_to_load(broker: SocketlessBroker) -> None:
-    """CVE-2023-25194 and CVE-2025-27818: not even a super user."""
+    """CVE-2023-25194 and CVE-2025-27818: not even a super user. Nor says who issues tokens (CVE-2025-27817)."""
     admin = await log_in(broker, "admin", "root")
     for name, value in CODE:
         resource = AlterConfigsResource(4, "1", (AlterableConfig(name, 0, value),))
         (outcome,) = (await admin.ask(IncrementalAlterConfigsRequest((resource,)), 1)).responses
         assert outcome.error_code in (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST), outcome
+
+
+@pytest.mark.parametrize("count", [1, 127, 20_000_000, (1 << 32) - 1])
+async def test_tags_of_a_stranger_are_counted_before_they_are_read(broker: SocketlessBroker, count: int) -> None:
+    """CVE-2026-111115: a header, or a body, that announces very many tagged fields, of two bytes each."""
+    tags = _unsigned(count) + b"".join(_unsigned(tag) + b"\0" for tag in range(min(count, 60_000)))
+    frame = encode_request(7, "test", ApiVersionsRequest("a", "b"), 3)[4:]
+    header = 2 + 2 + 4 + 2 + len("test")
+    for hostile in (frame[:header] + tags + frame[header + 1 :], frame[:-1] + tags):
+        peer = broker.connect("SASL_PLAINTEXT")
+        slot = peer.send_frame(hostile)
+        assert peer.is_closed == (slot.frame is None)
+        assert peer.is_closed or count <= 127
+    assert (await broker.connect("SASL_PLAINTEXT").ask(ApiVersionsRequest("a", "b"), 3)).error_code == 0
+
+
+def _unsigned(value: int) -> bytes:
+    """A number as it stands before tagged fields."""
+    coded = bytearray()
+    while value > 127:
+        coded.append(value & 127 | 128)
+        value >>= 7
+    coded.append(value)
+    return bytes(coded)
+
+
+FETCH_SNAPSHOT, VOTE, BEGIN_QUORUM_EPOCH, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA = 59, 52, 53, 4, 5, 6
+
+
+@pytest.mark.parametrize(
+    "key", [FETCH_SNAPSHOT, VOTE, BEGIN_QUORUM_EPOCH, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, -1, 32_767]
+)
+async def test_what_brokers_of_kafka_say_to_each_other_is_not_heard(broker: SocketlessBroker, key: int) -> None:
+    """CVE-2026-83525: a request for a snapshot without topics. There is no quorum here."""
+    admin = await log_in(broker, "admin", "root")
+    slot = admin.send_frame(key.to_bytes(2, "big", signed=True) + b"\0\0" + b"\0\0\0\7" + b"\xff\xff" + bytes(40))
+    assert (slot.frame, admin.is_closed) == (None, True)
+    assert key not in set(map(int, ApiKey)) or key not in broker.server.gateways.kafka.apis.rows
+    await log_in(broker, "admin", "root")
+
+
+NOBODY_ELSE = [
+    b"admin\0alice\0secret",
+    b"admin\0alice\0root",
+    b"alice\0admin\0secret",
+    b"\0alice\0secret\0",
+    b"\0alice\0secret\0admin",
+    b"\0\0secret",
+    b"\0alice\0",
+    b"\0ALICE\0secret",
+    b"\0alice \0secret",
+]
+
+
+@pytest.mark.parametrize("message", NOBODY_ELSE)
+async def test_nobody_acts_as_somebody_else(broker: SocketlessBroker, message: bytes) -> None:
+    """CVE-2017-12610."""
+    peer = broker.connect("SASL_PLAINTEXT")
+    assert (await peer.ask(SaslHandshakeRequest("PLAIN"), 1)).error_code == 0
+    slot = peer.send(SaslAuthenticateRequest(message), 2)
+    broker.timer.advance(100)
+    assert slot.frame is not None
+    assert peer.is_drained
+    assert str(peer._handler.principal) == "User:ANONYMOUS"

@@ -81,3 +81,16 @@ def test_of_who_has_to_log_in_first_commands_are_read_one_at_a_time():
     reader.feed(large)
     with pytest.raises(ProtocolError, match="unauthenticated bulk length"):
         reader.commands()
+
+
+def test_a_pattern_of_redis_is_matched_in_a_bounded_number_of_steps():
+    """CVE-2024-31228, and the patterns by which regular expressions are made to try very long."""
+    for pattern in (
+        b"*a" * 40 + b"b",
+        b"*?" * 1_000 + b"b",
+        b"[" * 100_000,
+        b"\\" * 100_000,
+        b"*" * 100_000,
+        b"[a-" * 1_000,
+    ):
+        assert not glob.matches(pattern, b"a" * 20_000 + b"c")
