@@ -95,33 +95,31 @@ def receive(sock: socket.socket, buffer: bytearray, count: int) -> None:
         del buffer[:position]
 
 
-def run(address: str, topic: str, requests: int, in_flight: int, acks: int, *, sasl: bool) -> float:
-    """Seconds for `requests`, `in_flight` at a time."""
-    host, port = address.rsplit(":", 1)
-    sock = socket.create_connection((host, int(port)))
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if sasl:
+def opened(address: str, connections: int, *, sasl: bool) -> list[socket.socket]:
+    """Connections that are ready to produce. What it takes to open them is no part of a request."""
+    if connections > 1:
+        sockets = [connect(address, number) for number in range(connections)]
+    else:
+        host, port = address.rsplit(":", 1)
+        sockets = [socket.create_connection((host, int(port)))]
+        sockets[0].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for sock in sockets if sasl else ():
         log_in(sock)
+    return sockets
+
+
+def run(sockets: list[socket.socket], topic: str, requests: int, in_flight: int, acks: int) -> float:
+    """Seconds for `requests`: `in_flight` at a time on one connection, one on each of several."""
+    if len(sockets) > 1:
+        return in_turns(sockets, frame(topic, acks), requests).seconds
+    (sock,) = sockets
     block = frame(topic, acks) * in_flight
     buffer = bytearray()
     begun = time.perf_counter()
     for _ in range(requests // in_flight):
         sock.sendall(block)
         receive(sock, buffer, in_flight)
-    elapsed = time.perf_counter() - begun
-    sock.close()
-    return elapsed
-
-
-def run_many(address: str, topic: str, requests: int, connections: int, acks: int, *, sasl: bool) -> float:
-    """Seconds for `requests`, one at a time on each of the connections."""
-    sockets = [connect(address, number) for number in range(connections)]
-    for sock in sockets if sasl else ():
-        log_in(sock)
-    seconds = in_turns(sockets, frame(topic, acks), requests).seconds
-    for sock in sockets:
-        sock.close()
-    return seconds
+    return time.perf_counter() - begun
 
 
 def main() -> None:
@@ -155,18 +153,18 @@ def main() -> None:
             )
             for future in admin.create_acls([may]).values():
                 future.result()
-        run(address, "requests", 2_000, 100, 1, sasl=sasl)
+        run(opened(address, 1, sasl=sasl), "requests", 2_000, 100, 1)
         for in_flight, connections, acks, share in ROWS:
             name = f"{in_flight}x{connections}" if connections > 1 else str(in_flight)
             if wanted is not None and f"{name}/{acks}" not in wanted:
                 continue
             requests = arguments.requests // share
+            sockets = opened(address, connections, sasl=sasl)
             before = cpu_seconds(pid)
-            if connections > 1:
-                seconds = run_many(address, "requests", requests, connections, acks, sasl=sasl)
-            else:
-                seconds = run(address, "requests", requests, in_flight, acks, sasl=sasl)
+            seconds = run(sockets, "requests", requests, in_flight, acks)
             after = cpu_seconds(pid)
+            for sock in sockets:
+                sock.close()
             user, system = ((after[i] - before[i]) / requests * 1e6 for i in (0, 1))
             kind = "all" if acks < 0 else str(acks)
             table.add_row(name, kind, f"{requests / seconds:,.0f}", f"{user:.1f}", f"{system:.1f}")
