@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import IO, NamedTuple
 
-from benchmarks.beside_kafka.aims import CLIENT_CORES
+from benchmarks.beside_kafka.aims import CLIENT_CORES, OTHERS_CORES
 from benchmarks.beside_kafka.brokers import Broker
 from benchmarks.beside_kafka.load_generator import LoadError
-from benchmarks.beside_kafka.process_usage import cpu_seconds
+from benchmarks.beside_kafka.process_usage import cpu_seconds, machine_busy_seconds
 from benchmarks.beside_kafka.session import Session
 
 PROGRAM = Path(__file__).parent.parent / "ShareLoad.java"
@@ -31,6 +32,7 @@ def measure(session: Session) -> None:
     try:
         broker.start()
         session.warm_up(broker)
+        _load(session, broker, "warm-up", 4)  # not counted: for the JVM's compiler, and the same for everyone
         for consumers in CONSUMERS:
             _measure(session, broker, consumers)
     finally:
@@ -38,9 +40,29 @@ def measure(session: Session) -> None:
         broker.remove()
 
 
+class _Done(NamedTuple):
+    """What came, in what time, and the CPU seconds of the broker, of the client, and of all others."""
+
+    records: int
+    seconds: float
+    broker: float
+    client: float
+    others: float
+
+
 def _measure(session: Session, broker: Broker, consumers: int) -> None:
-    row, topic = f"share group, {consumers} consumer{'s' if consumers > 1 else ''}", f"shared-by-{consumers}"
-    warm_up, records = session.count(WARM_UP), session.count(RECORDS)
+    row = f"share group, {consumers} consumer{'s' if consumers > 1 else ''}"
+    done = _load(session, broker, f"shared-by-{consumers}", consumers)
+    rate, cost = done.records / done.seconds, done.broker / done.records * 1e6
+    session.record(row, "records/s", rate)
+    session.record(row, "broker CPU µs a record", cost)
+    session.record(row, CLIENT_CORES, done.client / done.seconds)
+    session.record(row, OTHERS_CORES, done.others / done.seconds)
+    session.say(f"{row}: {rate:,.0f}/s, broker {cost:.2f} µs a record")
+
+
+def _load(session: Session, broker: Broker, name: str, consumers: int) -> _Done:
+    topic, warm_up, records = f"share-{name}", session.count(WARM_UP), session.count(RECORDS)
     session.create_topic(broker, topic, PARTITIONS)
     settings = {"batch.num.messages": str(BATCH)}
     session.load(broker).produce(topic, settings, size=SIZE, count=warm_up + records, partitions=PARTITIONS)
@@ -53,20 +75,17 @@ def _measure(session: Session, broker: Broker, consumers: int) -> None:
         assert load.stdout is not None
         if load.stdout.readline() != "begin\n":
             load.kill()
-            raise LoadError(f"{row}: {_last_of(said)}")
-        used, busy = session.measure_cpu(broker), cpu_seconds(load.pid)
+            raise LoadError(f"{topic}: {_last_of(said)}")
+        used, client, all_of_them = session.measure_cpu(broker), cpu_seconds(load.pid), machine_busy_seconds()
         words_of_end = load.stdout.readline().split()
-        cpu, client = used(), cpu_seconds(load.pid) - busy
+        of_broker, of_client = used().total, (cpu_seconds(load.pid) - client).total
+        others = max(0.0, machine_busy_seconds() - all_of_them - of_broker - of_client)
         load.wait(PATIENCE_S)
         if words_of_end[:1] != ["end"]:
-            raise LoadError(f"{row}: {_last_of(said)}")
-    count, seconds = int(words_of_end[1]), float(words_of_end[2])
-    session.record(row, "records/s", count / seconds)
-    session.record(row, "broker CPU µs a record", cpu.total / count * 1e6)
-    session.record(row, CLIENT_CORES, client.total / seconds)
-    session.say(f"{row}: {count / seconds:,.0f}/s, broker {cpu.total / count * 1e6:.2f} µs a record")
+            raise LoadError(f"{topic}: {_last_of(said)}")
+    return _Done(int(words_of_end[1]), float(words_of_end[2]), of_broker, of_client, others)
 
 
-def _last_of(said: object) -> str:
-    said.seek(0)  # type: ignore[attr-defined]
-    return str(said.read()[-2000:])  # type: ignore[attr-defined]
+def _last_of(said: IO[str]) -> str:
+    said.seek(0)
+    return said.read()[-2000:]
