@@ -5,8 +5,8 @@ import pytest
 from benchmarks.beside_kafka.aims import AT_LEAST, AT_MOST, SECTIONS, Aim, comparisons
 from benchmarks.beside_kafka.figures import Figures, Place
 
-WRITTEN, ON_DISK, SAME_PROMISE, SPARK, SCALING, FROM_DISK, *CLUSTER, COORDINATORS = SECTIONS
-CLUSTER_WRITTEN, CLUSTER_ON_DISK = CLUSTER
+WRITTEN, ON_DISK, SAME_PROMISE, SPARK, SCALING, FROM_DISK, *MORE = SECTIONS
+CLUSTER_WRITTEN, CLUSTER_ON_DISK, COORDINATORS, SHARE_WRITTEN, SHARE_ON_DISK = MORE
 
 
 def judged(section, row, metric, **values):
@@ -146,3 +146,10 @@ def test_figures_survive_json():
 def test_what_says_something_of_the_machine_has_no_aim():
     assert judged(FROM_DISK, "cold catch-up 1 KB", "dd MB/s", ottla=1_300, kafka=1_300).aim is None
     assert judged(FROM_DISK, "cold catch-up 1 KB", "MB/s", ottla=1_300, kafka=1_300).verdict == "missed"
+
+
+def test_share_groups_are_to_be_half_again_as_fast_with_the_promise_of_kafka_and_as_they_are_with_more():
+    row, figures = "share group, 4 consumers", {"kafka": 100.0}
+    assert judged(SHARE_WRITTEN, row, "records/s", ottla_written=150.0, **figures).verdict == "ok"
+    assert judged(SHARE_WRITTEN, row, "records/s", ottla_written=149.0, **figures).verdict == "missed"
+    assert judged(SHARE_ON_DISK, row, "records/s", ottla=90.0, **figures).verdict == ""
