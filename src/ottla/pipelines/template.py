@@ -6,20 +6,21 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 """The pattern of pipeline names for new files."""
 
 _TEMPLATE = """\
-# A pipeline of Ottla on Spark. `ottla pipeline lint {file}` says what is wrong with it, `ottla pipeline test {file}`
-# runs the tests at its end, without a broker; `ottla pipeline run {file}` runs it for ever. All that a file can say
-# stands in docs/pipelines.md.
+# A pipeline of Ottla on Spark. docs/pipelines.md describes all keys.
+#   ottla pipeline lint {file}    reports mistakes
+#   ottla pipeline test {file}    runs the tests at the end of this file, without a broker
+#   ottla pipeline run {file}     runs the pipeline until you stop it
 name = "{name}"
 
-# What is read. The topic must be there: ottla topic create {name}.orders
+# The source. Create its topic: ottla topic create {name}.orders
 [sources.orders]
 topics = ["{name}.orders"]
 start = "earliest"
-group = "{name}"                        # where lag is seen: ottla group describe {name}
+group = "{name}"                        # shows the lag: ottla group describe {name}
 format = "json"
 schema = "customer string, item string, cents bigint, ordered_at timestamp"
 
-# Rows that cannot be right are set aside with the reason; the others go on.
+# Invalid rows become dead letters, with the reason.
 [[steps]]
 name = "checked"
 expect = [
@@ -27,12 +28,12 @@ expect = [
   {{ name = "costs something", check = "cents > 0", on_fail = "dlq" }},
 ]
 
-# Sources and earlier steps are views by their names.
+# Sources and earlier steps are views with the same names.
 [[steps]]
 name = "paid"
 sql = "select customer, item, cents / 100 as price, ordered_at from checked"
 
-# What is written, each micro-batch in one transaction.
+# The output: each micro-batch is one transaction. Create its topic, and that of dead letters, too.
 [[sinks]]
 name = "prices"
 topic = "{name}.prices"
@@ -48,7 +49,7 @@ expect.paid = [{{ customer = "alice", item = "tea", price = 3.5 }}]
 dead_letters = []
 
 [[tests]]
-name = "what is wrong is set aside"
+name = "an invalid order is a dead letter"
 given.orders = [{{ customer = "bob", item = "air", cents = 0 }}, "this is not JSON"]
 expect.paid = []
 """
