@@ -40,6 +40,8 @@ class RemoteShareGroups(Protocol):
 
     async def of_topic(self, broker_id: int, topic_id: UUID) -> list[str]: ...
 
+    async def consumers(self, broker_id: int, group_id: str) -> int: ...
+
 
 class ClusterShareGroups:
     """Belongs to the event loop. Answers NOT_COORDINATOR and COORDINATOR_NOT_AVAILABLE where asking again may help."""
@@ -75,7 +77,7 @@ class ClusterShareGroups:
         """As `ShareGroupService.alter_offsets`."""
         broker_id, remote = self._coordinator(group_id)
         if remote is None or not starts:
-            return await self._local.alter_offsets(principal, group_id, starts)
+            return await self._local.alter_offsets(principal, group_id, starts, is_read=True)
         try:
             return await remote.alter_offsets(broker_id, group_id, starts)
         except ClientError as error:
@@ -85,7 +87,7 @@ class ClusterShareGroups:
         """As `ShareGroupService.delete_offsets`."""
         broker_id, remote = self._coordinator(group_id)
         if remote is None:
-            return await self._local.delete_offsets(principal, group_id, topics)
+            return await self._local.delete_offsets(principal, group_id, topics, is_read=True)
         try:
             return await remote.delete_offsets(broker_id, group_id, topics)
         except ClientError as error:
@@ -229,6 +231,14 @@ class ShareGroupChannel:
             for group in response.groups
             if any(each.start_offset >= 0 for found in group.topics for each in found.partitions)
         ]
+
+    async def consumers(self, broker_id: int, group_id: str) -> int:
+        """DescribeDeliveries, of no partition: how many read the group there that are no members of it."""
+        from ottla.protocol.messages.describe_deliveries import DescribeDeliveriesRequest, DescribeDeliveriesResponse
+
+        request = DescribeDeliveriesRequest(group_id)
+        response = await self._channels.request(broker_id, request, DescribeDeliveriesResponse, timeout_ms=REQUEST_MS)
+        return response.consumers
 
     def _name(self, topic_id: UUID) -> str:
         topic = self._image().topic_by_id(topic_id)

@@ -26,9 +26,11 @@ from ottla.groups.share.exchange import (
     TopicPartitions,
 )
 from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
 from ottla.queues.share_state import UNKNOWN_OFFSET, ShareKey
 
 if TYPE_CHECKING:
+    from ottla.broker.group_consumers import GroupConsumers
     from ottla.groups.coordinator import GroupCoordinator
     from ottla.metadata.image.image import MetadataImage
     from ottla.model.principal import Principal
@@ -49,12 +51,14 @@ class ShareGroupService:
         image: Callable[[], MetadataImage],
         tasks: Tasks,
         authorizer: Authorizer,
+        consumers: GroupConsumers,
     ) -> None:
         self._coordinator = coordinator
         self._states = states
         self._image = image
         self._tasks = tasks
         self._authorizer = authorizer
+        self._consumers = consumers
         self._initializing: set[ShareKey] = set()
 
     def heartbeat(self, principal: Principal, said: ShareHeartbeat, waiter: Waiter) -> None:
@@ -107,16 +111,20 @@ class ShareGroupService:
         return await self._coordinator.share_groups_of(topic_id)
 
     async def alter_offsets(
-        self, principal: Principal, group_id: str, starts: Mapping[ShareKey, int]
+        self, principal: Principal, group_id: str, starts: Mapping[ShareKey, int], *, is_read: bool = False
     ) -> tuple[ShareOffsetsAnswer, dict[ShareKey, StateAnswer]]:
-        """Have an empty group begin elsewhere in these partitions; a group is not looked for when there are none."""
+        """Have an empty group begin elsewhere in these partitions; a group is not looked for when there are none.
+
+        With `is_read`, readers that are no members may be there.
+        """
         topics: dict[UUID, tuple[int, ...]] = {}
         for key in starts:
             topics[key.topic_id] = (*topics.get(key.topic_id, ()), key.partition)
         altered: dict[ShareKey, StateAnswer] = {}
         if not starts and self._may(principal, Operation.READ, ResourceType.GROUP, group_id):
             return ShareOffsetsAnswer(), altered
-        answer = await self._ask(principal, Operation.READ, ShareOffsets(group_id, OffsetsPurpose.ALTER, topics))
+        request = ShareOffsets(group_id, OffsetsPurpose.ALTER, topics)
+        answer = await self._ask_to_change(principal, Operation.READ, request, is_read=is_read)
         if answer.error is ErrorCode.NONE:
             for key, start_offset in starts.items():
                 altered[key] = await self._states.initialize(key, answer.epoch, start_offset)
@@ -124,10 +132,11 @@ class ShareGroupService:
         return answer, altered
 
     async def delete_offsets(
-        self, principal: Principal, group_id: str, topics: TopicPartitions | None
+        self, principal: Principal, group_id: str, topics: TopicPartitions | None, *, is_read: bool = False
     ) -> tuple[ShareOffsetsAnswer, dict[ShareKey, StateAnswer]]:
-        """Delete the state of an empty group in topics, or in all of them."""
-        answer = await self._ask(principal, Operation.DELETE, ShareOffsets(group_id, OffsetsPurpose.DELETE, topics))
+        """Delete the state of an empty group in topics, or in all of them; `is_read` as for `alter_offsets`."""
+        request = ShareOffsets(group_id, OffsetsPurpose.DELETE, topics)
+        answer = await self._ask_to_change(principal, Operation.DELETE, request, is_read=is_read)
         deleted: dict[ShareKey, StateAnswer] = {}
         if answer.error is ErrorCode.NONE:
             for key in _keys(group_id, answer.partitions):
@@ -150,6 +159,16 @@ class ShareGroupService:
                 self._coordinator.delete(group_id, waiter)
             else:
                 waiter(DeleteGroupAnswer(error))
+
+    async def _ask_to_change(
+        self, principal: Principal, operation: Operation, request: ShareOffsets, *, is_read: bool
+    ) -> ShareOffsetsAnswer:
+        if not is_read and self._may(principal, operation, ResourceType.GROUP, request.group_id):
+            try:
+                await self._consumers.require_none(request.group_id)
+            except ApiError as error:
+                return ShareOffsetsAnswer(error.code, message=error.message)
+        return await self._ask(principal, operation, request)
 
     async def _ask(self, principal: Principal, operation: Operation, request: ShareOffsets) -> ShareOffsetsAnswer:
         if not self._may(principal, operation, ResourceType.GROUP, request.group_id):

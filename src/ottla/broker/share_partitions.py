@@ -69,16 +69,28 @@ class SharePartitions:
         self.settings_of = settings_of
         self._readers: dict[str, int] = {}
         """How many readers each group has here."""
+        self._consumers: dict[str, int] = {}
+        """How many of them are no members of it."""
         self._partitions: dict[ShareKey, asyncio.Task[SharePartition | ApiError]] = {}
         self._reads = RecentReads()
         self._waiters: dict[Place, set[asyncio.Event]] = {}
 
-    def enter(self, group_id: str) -> None:
-        """A reader of a group comes: its partitions may be loaded."""
+    def enter(self, group_id: str, *, is_member: bool = True) -> None:
+        """A reader of a group comes: its partitions may be loaded. Other protocols have readers that are no members."""
         self._readers[group_id] = self._readers.get(group_id, 0) + 1
+        if not is_member:
+            self._consumers[group_id] = self._consumers.get(group_id, 0) + 1
 
-    def leave(self, group_id: str) -> None:
+    def consumers(self, group_id: str) -> int:
+        """How many readers of a group are here that are no members of it."""
+        return self._consumers.get(group_id, 0)
+
+    def leave(self, group_id: str, *, is_member: bool = True) -> None:
         """A reader of a group goes. When it was the last, its partitions are given up once their state is written."""
+        if not is_member:
+            self._consumers[group_id] -= 1
+            if not self._consumers[group_id]:
+                del self._consumers[group_id]
         self._readers[group_id] -= 1
         if self._readers[group_id]:
             return

@@ -20,6 +20,7 @@ from ottla.broker.delayed import DelayedRecords
 from ottla.broker.delegation_tokens import DelegationTokenService
 from ottla.broker.features import FeatureService
 from ottla.broker.fetch import FetchService
+from ottla.broker.group_consumers import GroupConsumers
 from ottla.broker.groups import GroupService
 from ottla.broker.internal_topic_creation import InternalTopicCreation
 from ottla.broker.log_directories import LogDirectoryService
@@ -141,7 +142,13 @@ class Services:
             timer,
             cluster.remote_states(),
         )
-        share_groups = ShareGroupService(self.groups, states, current_image, tasks, authorizer)
+        consumers = GroupConsumers(
+            lambda group_id: share_partitions.consumers(group_id),  # noqa: PLW0108 (they are made later)
+            current_image,
+            settings.node_id,
+            cluster.remote_share_groups(),
+        )
+        share_groups = ShareGroupService(self.groups, states, current_image, tasks, authorizer, consumers)
         records = RecordService(
             produce,
             fetches,

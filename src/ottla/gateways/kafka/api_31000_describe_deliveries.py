@@ -34,7 +34,8 @@ async def handle(ctx: RequestContext, request: DescribeDeliveriesRequest) -> Des
             partitions.append(_partition(ctx, request.group_id, topic.topic_id, index))
             await next_turn()  # each may have a million records in flight
         topics.append(TopicResponse(topic_id=topic.topic_id, partitions=tuple(partitions)))
-    return DescribeDeliveriesResponse(topics=tuple(topics))
+    consumers = fetches.partitions.consumers(request.group_id)
+    return DescribeDeliveriesResponse(consumers=consumers, topics=tuple(topics))
 
 
 def _partition(ctx: RequestContext, group_id: str, topic_id: UUID, index: int) -> PartitionResponse:

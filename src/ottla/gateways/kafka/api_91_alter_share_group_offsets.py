@@ -6,6 +6,7 @@ from ottla.broker.access import Operation, ResourceType
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.model.error_code import ErrorCode
+from ottla.model.principal import BROKER
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.message import ZERO_UUID
 from ottla.protocol.messages.alter_share_group_offsets import (
@@ -37,7 +38,10 @@ async def handle(ctx: RequestContext, request: AlterShareGroupOffsetsRequest) ->
                 errors[place] = ErrorCode.INVALID_REQUEST
             else:
                 starts[ShareKey(request.group_id, topic.topic_id, each.partition_index)] = each.start_offset
-    answer, altered = await ctx.broker.share_groups.alter_offsets(ctx.principal, request.group_id, starts)
+    # Brokers ask for their NSQ clients, who may empty a channel that they read.
+    answer, altered = await ctx.broker.share_groups.alter_offsets(
+        ctx.principal, request.group_id, starts, is_read=ctx.principal.type == BROKER
+    )
     if answer.error is not ErrorCode.NONE:
         return AlterShareGroupOffsetsResponse(error_code=answer.error, error_message=answer.message)
     responses = []

@@ -7,6 +7,7 @@ from ottla.broker.access import Operation, ResourceType
 from ottla.gateways.kafka.api import Api
 from ottla.gateways.kafka.context import RequestContext
 from ottla.model.error_code import ErrorCode
+from ottla.model.principal import BROKER
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.message import ZERO_UUID
 from ottla.protocol.messages.delete_share_group_offsets import (
@@ -34,8 +35,9 @@ async def handle(ctx: RequestContext, request: DeleteShareGroupOffsetsRequest) -
             errors[name], messages[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED
         else:
             ids[name] = topic.topic_id
+    # Brokers ask for their NSQ clients, who may delete a channel that they read.
     answer, deleted = await ctx.broker.share_groups.delete_offsets(
-        ctx.principal, request.group_id, dict.fromkeys(ids.values(), ())
+        ctx.principal, request.group_id, dict.fromkeys(ids.values(), ()), is_read=ctx.principal.type == BROKER
     )
     if answer.error is not ErrorCode.NONE:
         return DeleteShareGroupOffsetsResponse(error_code=answer.error, error_message=answer.message)

@@ -148,7 +148,7 @@ class ChannelReader:
 
     async def run(self) -> None:
         """Push messages until the task is cancelled. Raises ApiError when the channel cannot be read any more."""
-        self._partitions.enter(self.channel)
+        self._partitions.enter(self.channel, is_member=False)
         for place in self._places:
             self._partitions.add_waiter(place, self._changed)
         try:
@@ -169,7 +169,7 @@ class ChannelReader:
             finally:
                 for share in self._shares.values():
                     self._unwatch(share)
-                self._partitions.leave(self.channel)
+                self._partitions.leave(self.channel, is_member=False)
 
     async def _push(self) -> bool:
         """Push what there is room for, of the first partition that has something. Returns whether there was any."""

@@ -70,4 +70,5 @@ class DescribeDeliveriesResponse(ApiMessage, frozen=True):
     throttle_time_ms: int = 0  # int32
     error_code: int = 0  # int16
     error_message: str | None = None
+    consumers: int = 0  # int32
     topics: tuple[TopicResponse, ...] = ()

@@ -47,10 +47,10 @@ class Partitions:
     def limits(self, group_id: str) -> ShareLimits:
         return LIMITS
 
-    def enter(self, group_id: str) -> None:
+    def enter(self, group_id: str, *, is_member: bool) -> None:
         self.readers += 1
 
-    def leave(self, group_id: str) -> None:
+    def leave(self, group_id: str, *, is_member: bool) -> None:
         self.readers -= 1
 
     def add_waiter(self, place: Any, event: asyncio.Event) -> None:
