@@ -20,7 +20,7 @@ STAMP := $(VENV)/.ottla
 # Hundreds of processes would each compile what they import.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run cluster jobs test cluster-test pipeline-test demo-test sink-rounds test-fast explore conformance redis-scripts hostile interleavings chaos races simulate check fuzz bench bench-turns bench-parts docs clean
+.PHONY: setup run cluster jobs test cluster-test pipeline-test demo-test sink-rounds test-fast explore conformance redis-scripts redis-py-tests hostile interleavings chaos races simulate check fuzz bench bench-turns bench-parts docs clean
 
 setup: $(STAMP)/kernel ## Make the virtual environment, build the kernel, install the broker: no Java, no Spark
 	@echo "ready: $(BIN)/ottla serve"
@@ -61,6 +61,10 @@ conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java t
 redis-scripts: COMMANDS = 200000
 redis-scripts: $(STAMP)/test ## Run random scripts of stream commands against a broker and a Redis server, and compare every reply (COMMANDS=2000000 for more)
 	@$(BIN)/python -m tools.redis_server --commands $(COMMANDS)
+
+redis-py-tests: BROKERS = 1
+redis-py-tests: $(STAMP)/test ## Run redis-py's own stream tests against a broker, with both protocols (BROKERS=3 for one of a cluster)
+	@$(BIN)/python -m tools.redis_py_tests --brokers $(BROKERS)
 
 fuzz: $(STAMP)/test ## Fuzz the kernel and what reads a stranger's bytes in Python (FUZZ_SECONDS=3600 for longer)
 	@$(BIN)/python -m tools.fuzz --seconds $(FUZZ_SECONDS)
