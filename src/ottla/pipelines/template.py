@@ -6,10 +6,9 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 """The pattern of pipeline names for new files."""
 
 _TEMPLATE = """\
-# A pipeline of Ottla on Spark. docs/pipelines.md describes all keys.
-#   ottla pipeline lint {file}    reports mistakes
-#   ottla pipeline test {file}    runs the tests at the end of this file, without a broker
-#   ottla pipeline run {file}     runs the pipeline until you stop it
+# A pipeline of Ottla on Spark; docs/pipelines.md describes all keys. `ottla pipeline lint FILE` reports mistakes,
+# `ottla pipeline test FILE` runs the tests at the end of the file, without a broker, and `ottla pipeline run FILE` runs
+# the pipeline until you stop it. FILE is {file}.
 name = "{name}"
 
 # The source. Create its topic: ottla topic create {name}.orders
