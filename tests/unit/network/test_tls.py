@@ -125,6 +125,15 @@ async def test_a_client_is_who_its_certificate_says():
         unnamed.writer.close()
 
 
+async def test_a_certificate_with_1000_names_is_of_its_subject_alone():
+    names = tuple(f"{'x' * 40}{number}.admin.example" for number in range(1_000))
+    async with opened(Collect, tls=Acceptor("required")) as server:
+        peer = await Peer.connect(server, client(AUTHORITY.identity("mallory", ("admin", *names))))
+        await until(lambda: len(server.listener.connections) == 1)
+        assert {each.principal for each in server.listener.connections} == {Principal("User", "mallory")}
+        peer.writer.close()
+
+
 OTHER = Authority("other")
 
 
