@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from ottla.network.http_get import ANSWER_BYTES_MAX, HttpGetError, http_get
+from ottla.network.http_get import ANSWER_BYTES_MAX, HttpGetError, get_url
 from ottla.security.access_token import SigningKey, parse_keys
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class SigningKeys:
         self,
         source: KeysSource,
         environment: Environment,
-        get: Callable[[str, ssl.SSLContext | None], Awaitable[bytes]] = http_get,
+        get: Callable[[str, ssl.SSLContext | None], Awaitable[bytes]] = get_url,
     ) -> None:
         self.source = source
         self.keys: tuple[SigningKey, ...] = ()

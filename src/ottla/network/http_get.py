@@ -1,9 +1,10 @@
-"""One GET of HTTP or HTTPS, by which a broker reads what lies elsewhere: the keys that sign tokens.
+"""One GET of a document from another service over HTTP/1.1, with a connection of its own.
 
-Its time and the size of the answer are bounded; a redirection is not followed.
+The size of the answer is bounded, and a redirection is not followed.
 """
 
 import asyncio
+import socket
 import ssl
 from typing import Final
 from urllib.parse import urlsplit
@@ -18,28 +19,33 @@ class HttpGetError(Exception):
     """There was no answer, or not one that can be used. One line says why."""
 
 
-async def http_get(url: str, context: ssl.SSLContext | None, *, timeout_ms: int = TIMEOUT_MS) -> bytes:
-    """The body of the answer 200. `context` is for https. Raises HttpGetError."""
+async def get_url(url: str, context: ssl.SSLContext | None, *, timeout_ms: int = TIMEOUT_MS) -> bytes:
+    """The body of the answer 200 to a URL. `context` is for https. Raises HttpGetError."""
+    parts = urlsplit(url)
+    is_encrypted = parts.scheme == "https"
+    assert parts.hostname is not None
+    assert context is not None or not is_encrypted
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    port = parts.port or (443 if is_encrypted else 80)
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            return await _get(url, context)
+            return await http_get(parts.hostname, port, target, context if is_encrypted else None)
     except TimeoutError:
         raise HttpGetError(f"no answer within {timeout_ms} ms") from None
     except (OSError, h11.RemoteProtocolError, h11.LocalProtocolError, UnicodeError) as error:
         raise HttpGetError(str(error) or type(error).__name__) from error
 
 
-async def _get(url: str, context: ssl.SSLContext | None) -> bytes:
-    parts = urlsplit(url)
-    is_encrypted = parts.scheme == "https"
-    assert parts.hostname is not None
-    assert context is not None or not is_encrypted
-    port = parts.port or (443 if is_encrypted else 80)
-    reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=context if is_encrypted else None)
+async def http_get(host: str, port: int, target: str, tls: ssl.SSLContext | None = None) -> bytes:
+    """The body of the answer, whose status has to be 200. The caller limits the time.
+
+    Raises OSError, and h11.RemoteProtocolError for another status, a body above `ANSWER_BYTES_MAX`, or no HTTP.
+    """
+    reader, writer = await _connected(host, port, tls)
     try:
         http = h11.Connection(h11.CLIENT)
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        headers = [("Host", parts.netloc), ("Accept", "application/json"), ("Connection", "close")]
+        named = f"[{host}]" if ":" in host else host
+        headers = [("Host", f"{named}:{port}"), ("Connection", "close")]
         request = http.send(h11.Request(method="GET", target=target, headers=headers))
         writer.write((request or b"") + (http.send(h11.EndOfMessage()) or b""))
         body = bytearray()
@@ -52,9 +58,28 @@ async def _get(url: str, context: ssl.SSLContext | None) -> bytes:
                 case h11.EndOfMessage():
                     return bytes(body)
                 case h11.Response(status_code=status) if status != 200:
-                    raise HttpGetError(f"it was answered with {status}")
+                    raise h11.RemoteProtocolError(f"the request was answered with {status}")
                 case _:
                     pass
-        raise HttpGetError(f"the answer has more than {ANSWER_BYTES_MAX} bytes")
+        raise h11.RemoteProtocolError(f"the answer has more than {ANSWER_BYTES_MAX} bytes")
     finally:
         writer.transport.abort()
+
+
+async def _connected(
+    host: str, port: int, tls: ssl.SSLContext | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to the first place of a name that takes one. Raises OSError.
+
+    The name is looked up here: where a connect is cancelled, uvloop leaves its look-up behind.
+    """
+    refused: OSError | None = None
+    loop = asyncio.get_running_loop()
+    for _, _, _, _, place in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        try:
+            return await asyncio.open_connection(
+                str(place[0]), port, ssl=tls, server_hostname=None if tls is None else host
+            )
+        except OSError as error:
+            refused = refused or error
+    raise refused or OSError(f"{host} has no address")

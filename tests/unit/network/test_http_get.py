@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.network.http_get import ANSWER_BYTES_MAX, HttpGetError, http_get
+from ottla.network.http_get import ANSWER_BYTES_MAX, HttpGetError, get_url
 from tests.certificates import Authority
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
@@ -46,9 +46,9 @@ async def answering(*parts: bytes, context: ssl.SSLContext | None = None, hangs:
 
 async def test_it_returns_the_body() -> None:
     async with answering(OK) as url:
-        assert await http_get(url, None) == b"hello"
+        assert await get_url(url, None) == b"hello"
     async with answering(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n", b"0\r\n\r\n") as url:
-        assert await http_get(url, None) == b"he"
+        assert await get_url(url, None) == b"he"
 
 
 @pytest.mark.parametrize(
@@ -65,18 +65,18 @@ async def test_it_returns_the_body() -> None:
 async def test_what_is_no_answer_is_said(parts: tuple[bytes, ...], what: str) -> None:
     async with answering(*parts) as url:
         with pytest.raises(HttpGetError, match=what):
-            await http_get(url, None)
+            await get_url(url, None)
 
 
 async def test_it_does_not_wait_for_long() -> None:
     async with answering(b"HTTP/1.1 200 OK\r\n", hangs=True) as url:
         with pytest.raises(HttpGetError, match="no answer within 50 ms"):
-            await http_get(url, None, timeout_ms=50)
+            await get_url(url, None, timeout_ms=50)
 
 
 async def test_nobody_there() -> None:
     with pytest.raises(HttpGetError):
-        await http_get("http://127.0.0.1:1/", None)
+        await get_url("http://127.0.0.1:1/", None)
 
 
 async def test_over_tls_the_server_has_to_be_who_it_is(tmp_path: Path) -> None:
@@ -85,6 +85,6 @@ async def test_over_tls_the_server_has_to_be_who_it_is(tmp_path: Path) -> None:
     served.load_cert_chain(authority.identity("issuer").write_pem(tmp_path / "issuer.pem"))
     trusting = ssl.create_default_context(cadata=authority.certificate_pem)
     async with answering(OK, context=served) as url:
-        assert await http_get(url, trusting) == b"hello"
+        assert await get_url(url, trusting) == b"hello"
         with pytest.raises(HttpGetError, match="CERTIFICATE_VERIFY_FAILED"):
-            await http_get(url, ssl.create_default_context())
+            await get_url(url, ssl.create_default_context())

@@ -20,8 +20,8 @@ import h11
 import msgspec
 from msgspec import Struct
 
-from ottla.gateways.nsq.http_get import http_get
 from ottla.native import TopicPattern
+from ottla.network.http_get import http_get
 from ottla.settings.definition import InvalidSettingError
 from ottla.settings.endpoint import parse_host_port
 

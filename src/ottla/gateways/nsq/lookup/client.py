@@ -8,8 +8,8 @@ import h11
 import msgspec
 from msgspec import Struct
 
-from ottla.gateways.nsq.http_get import http_get
 from ottla.gateways.nsq.names import is_ephemeral, is_valid_name
+from ottla.network.http_get import http_get
 
 TIMEOUT_MS: Final = 5_000
 """As nsqd's `--http-client-request-timeout`."""
