@@ -15,7 +15,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * Members of a share group, each in a thread, accept all records of a topic.
  *
  * <p>java ShareLoad.java BOOTSTRAP TOPIC CONSUMERS WARM_UP RECORDS SECONDS: prints `begin` when WARM_UP records have come,
- * and `end` with records and seconds since then, when RECORDS more have come or the time is over.
+ * and `end` with records and seconds since then, when RECORDS more are there or the time is over.
  */
 final class ShareLoad {
     private static final AtomicLong come = new AtomicLong();
@@ -43,7 +43,7 @@ final class ShareLoad {
         long first = come.get();
         long begun = System.nanoTime();
         System.out.println("begin");
-        while (come.get() - first < records && System.nanoTime() - begun < seconds * 1e9) {
+        while (come.get() < warmUp + records && System.nanoTime() - begun < seconds * 1e9) {
             Thread.sleep(1);
         }
         long last = come.get();

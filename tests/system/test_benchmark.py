@@ -18,6 +18,8 @@ from benchmarks.beside_kafka.report import Report, markdown
 from benchmarks.beside_kafka.rows import catch_up, cluster, compaction, connections, throughput
 from benchmarks.beside_kafka.run import OTHER_ROWS, run
 from benchmarks.beside_kafka.session import Session
+from tests.conformance.needed_peers import needed_peer
+from tools.peers import java_class_path
 
 ROWS = {
     "start, new directory",
@@ -73,6 +75,20 @@ def test_a_small_run_of_three_brokers_gives_every_figure(tmp_path):
         "cluster: 10,000 partitions",
     }
     assert (figures.median(cluster.FAILOVER, "the longest s", "ottla") or 0) > 0
+
+
+@pytest.mark.long
+@pytest.mark.peer
+def test_a_small_run_of_share_groups_gives_every_figure(tmp_path):
+    with needed_peer():
+        class_path = java_class_path()
+    figures, failures = run(
+        steps(["share"], ["ottla"], 1), tmp_path, lambda: class_path, lambda _: None, scale=0.001, fill=False
+    )
+    assert failures == []
+    for row in ("share group, 1 consumer", "share group, 4 consumers", "share group, 16 consumers"):
+        assert (figures.median(row, "records/s", "ottla") or 0) > 0
+        assert figures.median(row, "broker CPU µs a record", "ottla") is not None
 
 
 def test_many_connections_are_all_answered(tmp_path, monkeypatch):
