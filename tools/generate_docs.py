@@ -205,6 +205,7 @@ COMPATIBILITY_TAIL = """
   known one, or -1. Kafka takes every higher one, so the leader of a group that was deleted writes into the group that
   was made again under its name. A write also raises the leader epoch, and state that begins anew keeps it; in Kafka
   only reads raise it, and state that begins anew has leader epoch 0.
+- **The start offset of a group** is stored with the acknowledgement that moves it; Kafka stores it with the next one.
 - **The lag of a start offset beyond the end** is 0; Kafka's is negative.
 - **An error of a heartbeat** says what is wrong with the member id, and an empty group id is refused when offsets are
   described.

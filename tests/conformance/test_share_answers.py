@@ -44,6 +44,7 @@ DIFFERENT = {
     "offsets of no partitions": "Kafka fails with UNKNOWN_SERVER_ERROR",
     "describe after it was set": "each change of offsets begins an epoch, which fences leaders of before",
     "describe set and joined": "as before",
+    "offsets after gaps": "Kafka stores where a group begins with the write after",
     "fetch of a deleted topic": "Kafka fails as a whole, with UNKNOWN_SERVER_ERROR",
 }
 """Answers that are another than Kafka's, and why."""
@@ -439,6 +440,47 @@ def throttled(s: ShareScript) -> None:
         s.fetch(None, group, "A", -1)
 
 
+def left_alone(s: ShareScript) -> None:
+    """Near the limit of deliveries, after all sessions of the group have ended."""
+    s.make_topic("w", 1)
+    s.produce("w", 5, 4)
+    place = ("w", 0)
+    s.configure("w", share_auto_offset_reset="earliest", share_delivery_count_limit="5")
+    s.join("w", "A", "w", partitions=1)
+    for count in range(9):
+        _, rows = s.fetch(f"left alone {count}", "w", "A", 0, [place], wait_ms=5000)
+        runs = [run for row in rows for run in row[5]]
+        s.acknowledge(None, "w", "A", 1, {place: [(first, last, [2]) for first, last, _ in runs]})
+        s.fetch(None, "w", "A", -1)
+
+
+def together(s: ShareScript) -> None:
+    """Renewals with what is refused; requests that come before the one before them is answered."""
+    s.make_topic("y", 1)
+    s.produce("y", 8)
+    place = ("y", 0)
+    s.configure("y", share_auto_offset_reset="earliest", share_record_lock_duration_ms="3600000")
+    s.join("y", "A", "y", partitions=1)
+    s.fetch("for renewals", "y", "A", 0, [place], wait_ms=5000)
+    s.acknowledge("one of them", "y", "A", 1, s.settled("y", 3, 3, 1))
+    s.acknowledge("renews one, accepts a finished one", "y", "A", 2, {place: [(2, 3, [4, 1])]}, renews=True)
+    s.acknowledge("accepts one, renews a finished one", "y", "A", 3, {place: [(2, 3, [1, 4])]}, renews=True)
+    s.acknowledge("accepts what it accepted then", "y", "A", 4, s.settled("y", 2, 2, 1))
+    s.acknowledge("the same twice in one request", "y", "A", 5, {place: [(4, 4, [1]), (4, 4, [1])]})
+    s.acknowledge("accepts and releases one", "y", "A", 6, {place: [(4, 4, [1]), (4, 4, [2])]})
+    s.acknowledge("touching ranges", "y", "A", 7, {place: [(4, 5, [1]), (5, 6, [2])]})
+    s.acknowledge("what of these is left", "y", "A", 8, s.settled("y", 4, 6, 2))
+    s.fetch("what was given back", "y", "A", 9, wait_ms=5000)
+    s.acknowledge("gaps", "y", "A", 10, {place: [(0, 1, [0, 0])]})
+    s.acknowledge("gaps again", "y", "A", 11, {place: [(0, 1, [1])]})
+    s.offsets("after gaps", "y", [("y", [0])])
+    s.drop_topic("y")
+    s.make_topic("y", 1)
+    s.produce("y", 2)
+    s.fetch("of a topic made again", "y", "A", 0, [place], wait_ms=2000)
+    s.fetch("of a topic made again ends", "y", "A", -1)
+
+
 def deletions(s: ShareScript) -> None:
     s.make_topic("d", 1)
     s.produce("d", 3, 3)
@@ -470,6 +512,8 @@ SCRIPT: tuple[Callable[[ShareScript], None], ...] = (
     offsets,
     isolated,
     throttled,
+    left_alone,
+    together,
     deletions,
 )
 

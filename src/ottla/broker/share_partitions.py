@@ -17,6 +17,7 @@ from ottla.model.errors import ApiError
 from ottla.queues.deliveries import Deliveries
 from ottla.queues.recent_reads import RecentReads
 from ottla.queues.redelivery import Backoff
+from ottla.queues.remembered_batches import RememberedBatches
 from ottla.queues.share_limits import ShareLimits
 from ottla.queues.share_partition import SharePartition
 from ottla.queues.share_state import ShareKey
@@ -73,6 +74,7 @@ class SharePartitions:
         """How many of them are no members of it."""
         self._partitions: dict[ShareKey, asyncio.Task[SharePartition | ApiError]] = {}
         self._reads = RecentReads()
+        self._remembered = RememberedBatches()
         self._waiters: dict[Place, set[asyncio.Event]] = {}
 
     def enter(self, group_id: str, *, is_member: bool = True) -> None:
@@ -207,6 +209,7 @@ class SharePartitions:
             rng=self._rng,
             write_letters=self._write_letters,
             reads=self._reads,
+            acquired_batches=self._remembered.take(key, (leader_epoch, state.state_epoch)),
         )
         if state.start_offset < 0:
             share.store_start()
@@ -256,6 +259,8 @@ class SharePartitions:
         loaded = self._partitions.get(share.key)
         if _result(loaded) is share:
             del self._partitions[share.key]
+        if share.is_retired:
+            self._remembered.keep(share.key, (share.leader_epoch, share.state_epoch), share.acquired_batches)
         self._released(share)
 
 

@@ -42,6 +42,11 @@ class AcquiredBatches:
     def __init__(self, batches: Iterable[tuple[int, int]] = ()) -> None:
         self._batches: list[tuple[int, int]] = list(batches)[-BATCHES_MAX:]
 
+    @property
+    def count(self) -> int:
+        """How many are known."""
+        return len(self._batches)
+
     def add(self, first: int, last: int) -> None:
         """Records are acquired for the first time. What lies in the last batch already is left as it is."""
         if self._batches:

@@ -66,9 +66,11 @@ class SharePartition:
         rng: Rng,
         reads: RecentReads | None = None,
         write_letters: WriteLetters | None = None,
+        acquired_batches: AcquiredBatches | None = None,
     ) -> None:
         """`start_offset`, `state_epoch` and `batches` are the stored state, as it was read for `leader_epoch`. `reads`
-        has what was read of the log for others.
+        has what was read of the log for others. `acquired_batches` is what is known from before of records that were
+        acquired together.
 
         `on_released` is called when records may be delivered again, or others instead of them; `on_lost` when another
         leader has taken over.
@@ -79,7 +81,7 @@ class SharePartition:
         self.state_epoch = state_epoch
         self.ledger = DeliveryLedger(start_offset)
         self.ledger.load([each[:4] for each in batches])
-        acquired_batches = AcquiredBatches(
+        self.acquired_batches = acquired_batches or AcquiredBatches(
             (each.first, each.last) for each in batches if each.state not in (ACKNOWLEDGED, ARCHIVED)
         )
         self._owners = Owners()
@@ -100,7 +102,7 @@ class SharePartition:
         self._delivery = RecordDelivery(
             partition,
             self.ledger,
-            acquired_batches,
+            self.acquired_batches,
             LogReader(partition, key, leader_epoch, RecentReads() if reads is None else reads, tasks),
             HintReader(tasks),
             HintReader(tasks),
@@ -121,6 +123,8 @@ class SharePartition:
         self._accepted_count = 0
         self._archived_count = 0
         self.is_lost = False
+        self.is_retired = False
+        """Whether it is lost because nobody reads here any more."""
         for wait, delay_ms in restore_waits(self.ledger, batches, NOBODY, clock.now_ms()):
             self._leases.start(wait, delay_ms, NOT_HELD)
         self._leases.cancel_ended()
@@ -286,6 +290,7 @@ class SharePartition:
 
     def _retire_if_idle(self) -> None:
         if self._retires and self._writer.is_idle and not self.ledger.lease_count:
+            self.is_retired = not self.is_lost
             self.lose()
 
     def keep(self) -> None:
