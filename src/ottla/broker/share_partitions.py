@@ -248,6 +248,7 @@ class SharePartitions:
             settings.integer("ottla.delivery.rate.max"),
             settings.text("ottla.delivery.order") == "key",
             settings.integer("ottla.delivery.ahead.max"),
+            tuple(map(int, settings.words("ottla.delivery.priority.weights"))),
         )
 
     def _released(self, share: SharePartition) -> None:

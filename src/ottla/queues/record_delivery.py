@@ -4,19 +4,19 @@ next that can be delivered --> read the batches from there --> pass over what ha
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from ottla.model.error_code import ErrorCode
-from ottla.model.errors import ApiError
 from ottla.native import DeliveryHints, DeliveryLedger
 from ottla.queues.acknowledgements import ARCHIVED, GAP, Run
 from ottla.queues.delivery_rate import DeliveryRate
 from ottla.queues.delivery_throttle import WHOLE, AcquiredBatches, Portion, delivered_before, joined, portion
-from ottla.queues.hint_reader import NO_HINTS, HintReader, Wanted
+from ottla.queues.hint_reader import HintReader, Wanted
+from ottla.queues.lanes import Lanes
 from ottla.queues.lease_timers import LeaseTimers
 from ottla.queues.letters import Letter
 from ottla.queues.log_reader import LogReader
+from ottla.queues.look_ahead import LookAhead
 from ottla.queues.owners import NOBODY, Owners
 from ottla.queues.recent_reads import Read
 from ottla.queues.record_spans import RecordSpans
@@ -64,9 +64,9 @@ class RecordDelivery:
         self._ledger = ledger
         self._acquired_batches = acquired_batches
         self._reader = reader
-        self._hints = hints
         self._times = times
         self._spans = RecordSpans(partition, clock)
+        self._ahead = LookAhead(partition, ledger, reader, hints, is_current, self._spans, self._pass_over)
         self._owners = owners
         self._leases = leases
         self._writer = writer
@@ -75,6 +75,7 @@ class RecordDelivery:
         self._is_current = is_current
         self._on_released = on_released
         self._rate = DeliveryRate()
+        self._lanes = Lanes()
         self._look_again: TimerTask | None = None
         self._acquiring = asyncio.Lock()
         self._is_closed = False
@@ -85,16 +86,13 @@ class RecordDelivery:
             return False
         self._follow_log_start()
         ledger = self._ledger
-        ledger.set_order(limits.is_ordered, 0)
+        ledger.set_order(limits.is_ordered, len(limits.weights))
+        end = self._reader.end(limits.read_committed)
+        if limits.weights:
+            is_known = ledger.known_to_offset == ledger.end_offset
+            return not is_known or ledger.end_offset < end or any(head >= 0 for head in ledger.lane_heads())
         offset = ledger.next_deliverable(ledger.start_offset)
-        if offset < ledger.end_offset:
-            return True
-        return self._takes_new(limits) and offset < self._reader.end(limits.read_committed)
-
-    def _takes_new(self, limits: ShareLimits) -> bool:
-        """Whether records may be looked at that were never delivered."""
-        ahead = self._ledger.ahead_count
-        return self._ledger.unfinished_count - ahead < limits.locks_max and ahead < limits.ahead_max
+        return offset < ledger.end_offset or (offset < end and self._ahead.takes_new(limits))
 
     async def acquire(
         self,
@@ -121,21 +119,20 @@ class RecordDelivery:
                 if not max_records:
                     break
                 self._follow_log_start()
+                self._writer.limits = limits
                 ledger = self._ledger
-                ledger.set_order(limits.is_ordered, 0)
-                offset = ledger.known_to_offset
-                if offset == ledger.end_offset:
-                    offset = ledger.next_deliverable(ledger.start_offset)
-                is_new = offset >= ledger.end_offset
-                end = self._reader.end(limits.read_committed)
-                if offset >= end or (is_new and not self._takes_new(limits)):
+                ledger.set_order(limits.is_ordered, len(limits.weights))
+                if limits.weights:
+                    await self._ahead.fill_lanes(limits, max_bytes)
+                lane, offset = self._next(limits)
+                if offset < 0:
                     break
                 read = await self._reader.read(offset, max_bytes, max_records, limits.read_committed)
-                hints = await self._hints_in(read) if limits.is_ordered else None
+                hints = await self._ahead.hints_in(read, limits) if limits.is_ordered and lane < 0 else None
                 times = await self._times_in(read, offset)
                 if not read.batches or not self._is_current():  # another may lead since it was read
                     break
-                if hints is not None and self._catches_up(hints):
+                if hints is not None and self._ahead.catches_up(hints):
                     continue
                 part = WHOLE
                 if throttles:
@@ -144,42 +141,53 @@ class RecordDelivery:
                 size = FOR_EVER if exact else batch_size
                 end_before = ledger.end_offset
                 acquired = self._deliver(
-                    member_id, limits, offset, read, hints, times, max_records, part, exact=exact, batch_size=size
+                    member_id, limits, offset, read, hints, times, lane, max_records, part, exact=exact, batch_size=size
                 )
                 if throttles:
                     self._acquired_batches.forget_below(ledger.start_offset)
                     self._acquired_batches.add_new(read.batches, end_before, ledger.end_offset, size)
                 if acquired.runs:
-                    self._rate.take(sum(last - first + 1 for first, last, _ in acquired.runs))
+                    count = sum(last - first + 1 for first, last, _ in acquired.runs)
+                    self._rate.take(count)
+                    if lane >= 0:
+                        self._lanes.took(lane, count)
                     return acquired
                 # Nothing but markers, gaps and aborted records lay there: read on behind them.
         return Acquired(b"", [])
 
-    async def _hints_in(self, read: Read) -> DeliveryHints:
-        """What the records ask for that were not looked at yet."""
-        known_to = self._ledger.known_to_offset
-        has_unknown = read.batches and read.batches[-1].last_offset >= known_to
-        return await self._hints.read(read.data, known_to, Wanted(keys=True)) if has_unknown else NO_HINTS
+    def _next(self, limits: ShareLimits) -> tuple[int, int]:
+        """The lane that is served next, -1 without priorities, and the offset to read from; -1 for nothing."""
+        ledger = self._ledger
+        if limits.weights:
+            has_room = self._room(limits) > 0
+            heads = ledger.lane_heads()
+            lanes = [
+                lane for lane, head in enumerate(heads) if head >= 0 and (has_room or ledger.runs(head, 1)[0][3] > 0)
+            ]
+            if not lanes or ledger.known_to_offset < ledger.end_offset:
+                return -1, -1
+            lane = self._lanes.next(limits.weights, lanes)
+            return lane, heads[lane]
+        offset = ledger.known_to_offset
+        if offset == ledger.end_offset:
+            offset = ledger.next_deliverable(ledger.start_offset)
+        is_new = offset >= ledger.end_offset
+        is_refused = offset >= self._reader.end(limits.read_committed) or (is_new and not self._ahead.takes_new(limits))
+        return -1, -1 if is_refused else offset
+
+    def _room(self, limits: ShareLimits) -> int:
+        """How many records may be delivered that never were."""
+        ledger = self._ledger
+        room = limits.locks_max - (ledger.unfinished_count - ledger.ahead_count)
+        # With priorities, what was given back may be behind what is new: while nothing is held, one always goes.
+        has_held = ledger.acquired_count + ledger.waiting_count > 0
+        return max(room, 0 if has_held or not limits.weights else 1)
 
     async def _times_in(self, read: Read, offset: int) -> DeliveryHints | None:
         """Until when records from an offset on live; None where they do not say so."""
         if not read.batches or not self._partition.log.config.has_ttl_header:
             return None
         return await self._times.read(read.data, offset, Wanted(ttl=True))
-
-    def _catches_up(self, hints: DeliveryHints) -> bool:
-        """Learn the keys of records that were looked at before there was an order, or by another leader. Whether there
-        were any: nothing is delivered until all are known.
-        """
-        ledger = self._ledger
-        known_to = ledger.known_to_offset
-        if known_to == ledger.end_offset:
-            return False
-        ledger.learn(hints)
-        if ledger.known_to_offset == known_to:
-            place = self._partition.topic_partition
-            raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{place}: the batch at offset {known_to} cannot be read")
-        return True
 
     def _allowed(self, limits: ShareLimits) -> int:
         """How many records may be delivered now; when none, readers are told when to look again."""
@@ -201,6 +209,7 @@ class RecordDelivery:
         read: Read,
         hints: DeliveryHints | None,
         times: DeliveryHints | None,
+        lane: int,
         max_records: int,
         part: Portion,
         *,
@@ -210,28 +219,34 @@ class RecordDelivery:
         ledger = self._ledger
         data, batches, undone = read
         owner = self._owners.number(member_id)
-        self._writer.limits = limits
-        room = max(0, limits.locks_max - (ledger.unfinished_count - ledger.ahead_count))
+        room = self._room(limits)
         max_records, exact = part.limits(max_records, exact=exact)
         runs: list[tuple[int, int, int]] = []
         leases: list[int] = []
+        parts: list[tuple[int, int]] = []
         taken = 0
-        last_position = 0
         for batch, first, last, reason in self._spans.of(data, batches, undone, offset, part.last_offset, times):
-            if taken >= max_records or ledger.end_offset < first:
+            if taken >= max_records or ledger.end_offset < first + (lane >= 0):
                 break  # the limit leaves the rest for later; what follows would pass over it
+            if lane >= 0:
+                last = min(last, ledger.end_offset - 1)  # noqa: PLW2901 - what lies behind is not in a lane yet
             if reason is not None:
                 self._pass_over(first, last, reason)
                 continue
             new = max(0, last - max(first, ledger.end_offset) + 1)
-            most = max_records - taken if exact else last - first + 1
-            if hints is not None:
+            most = max(0, max_records - taken if exact else last - first + 1)
+            if lane >= 0:
+                lease, delivered = ledger.acquire_lane(
+                    owner, lane, first, last, records_max=most, new_max=room, deadline_ms=FOR_EVER
+                )
+                new = sum(run[1] - run[0] + 1 for run in delivered if run[3] == 1)
+            elif hints is not None:
                 lease, delivered = ledger.acquire_in_order(
                     owner,
                     hints,
                     first,
                     last,
-                    records_max=max(0, most),
+                    records_max=most,
                     new_max=room,
                     ahead_max=limits.ahead_max,
                     deadline_ms=FOR_EVER,
@@ -240,10 +255,10 @@ class RecordDelivery:
                 if new > room:
                     # Records that were given back need no room; new ones have to fit.
                     most = min(most, max(0, ledger.end_offset - first) + room)
-                lease, delivered = ledger.acquire(owner, first, last, max(0, most), FOR_EVER)
+                lease, delivered = ledger.acquire(owner, first, last, most, FOR_EVER)
             if lease:
                 leases.append(lease)
-                last_position = batch.position + batch.size
+                parts.append((batch.position, batch.position + batch.size))
                 before = taken
                 for run_first, run_last, _, count in delivered:
                     taken += run_last - run_first + 1
@@ -252,8 +267,7 @@ class RecordDelivery:
         for lease in leases:
             self._leases.start(lease, limits.lock_ms, owner)
         self._leases.cancel_ended()
-        start = next((batch.position for batch in batches if runs and batch.last_offset >= runs[0][0]), 0)
-        return Acquired(data[start:last_position] if runs else b"", joined(runs, batch_size))
+        return Acquired(_cut(data, parts), joined(runs, batch_size))
 
     def close(self) -> None:
         """Nobody is told to look again."""
@@ -292,3 +306,14 @@ class RecordDelivery:
             # That they were found counted as one delivery more.
             letters = tuple(Letter(first, last, max(0, count - 1), reason) for first, last, _, count in becomes)
         self._writer.write_later(becomes if is_state else [], letters)
+
+
+def _cut(data: bytes, parts: Sequence[tuple[int, int]]) -> bytes:
+    """The bytes of batches, each once; those between that nothing was delivered of are left out."""
+    pieces: list[tuple[int, int]] = []
+    for start, end in parts:
+        if pieces and start <= pieces[-1][1]:
+            pieces[-1] = pieces[-1][0], end
+        else:
+            pieces.append((start, end))
+    return data[slice(*pieces[0])] if len(pieces) == 1 else b"".join([data[start:end] for start, end in pieces])

@@ -23,4 +23,8 @@ class ShareLimits(NamedTuple):
     is_ordered: bool = False
     """Whether no record is delivered before those of its key that lie before it are done."""
     ahead_max: int = 10_000
-    """How many records of a partition may wait for others of their key."""
+    """How many records of a partition are looked at ahead of those that are delivered: that wait for others of their
+    key, or in the lanes of priorities.
+    """
+    weights: tuple[int, ...] = ()
+    """Of each priority from 0 on; without any there are no priorities."""

@@ -36,6 +36,12 @@ class GroupSettings(Struct, frozen=True, eq=False):
         assert isinstance(value, str), name
         return value
 
+    def words(self, name: str) -> tuple[str, ...]:
+        """The value of a LIST setting."""
+        value = self.values[name]
+        assert isinstance(value, tuple), name
+        return value
+
     def as_text(self, name: str) -> str | None:
         """A value as it is described."""
         return format_value(self.values[name])

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ottla.settings.definition import SettingDefinition, SettingTable, UpdateMode, setting_table
 from ottla.settings.offset_reset import OffsetReset
-from ottla.settings.validators import OneOf, Range, Validator, WritableTopic
+from ottla.settings.validators import OneOf, Range, Validator, Weights, WritableTopic
 from ottla.settings.value import INT_MAX, SettingType
 
 
@@ -120,8 +120,8 @@ GROUP_SETTINGS: Final[SettingTable] = setting_table(
             SettingType.INT,
             "10000",
             Range(1, AHEAD_MAX),
-            "How many records of a partition may wait for others of their key, in up to 130 bytes of memory each. With "
-            "so many, what lies behind them waits too.",
+            "How many records of a partition may wait for others of their key, or in the lanes of their priorities, in "
+            "up to 130 bytes of memory each. With so many, what lies behind them waits too.",
         ),
         _setting(
             "ottla.delivery.order",
@@ -138,6 +138,15 @@ GROUP_SETTINGS: Final[SettingTable] = setting_table(
             None,
             "Whether a share group, or an NSQ channel of its name, is given no records for now. Members may settle "
             "what they hold.",
+        ),
+        _setting(
+            "ottla.delivery.priority.weights",
+            SettingType.LIST,
+            "",
+            Weights(),
+            "The weights of the priorities 0, 1 and so on, which records have by the header `ottla-priority`, for a "
+            "share group or an NSQ channel of its name: how many records of each are delivered while there are some of "
+            "all. Nothing: records are delivered as they come.",
         ),
         _setting(
             "ottla.delivery.rate.max",

@@ -52,6 +52,8 @@ class Range(Struct, frozen=True):
         return None
 
 
+_WEIGHT: Final = re.compile(r"[1-9]\d{0,2}|1000", re.ASCII)
+
 _REPLICA: Final = re.compile(r"(\d{1,10}:\d{1,10})?", re.ASCII)
 
 
@@ -90,6 +92,22 @@ class OneOf(Struct, frozen=True):
         if any(item not in self.choices for item in items):
             return f"must be one of: {', '.join(self.choices)}"
         return None
+
+
+class Weights(Struct, frozen=True):
+    """Whole numbers from 1 to 1000, none or 2 to 10 of them."""
+
+    @property
+    def allowed(self) -> str:
+        """Which, in words that go on after the type."""
+        return " of 2 to 10 whole numbers from 1 to 1000, or nothing"
+
+    def complaint(self, value: SettingValue) -> str | None:
+        """What a value should have been, or None when it is allowed."""
+        assert isinstance(value, tuple)
+        if not value or (2 <= len(value) <= 10 and all(map(_WEIGHT.fullmatch, value))):
+            return None
+        return "must be 2 to 10 whole numbers from 1 to 1000, or nothing"
 
 
 class Length(Struct, frozen=True):
