@@ -80,7 +80,7 @@ class ArchivedLog:
     def committed_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
-        """What a group has committed."""
+        """The committed offsets of a consumer group."""
         return self._client.committed_offsets(group_id, partitions)
 
     def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:

@@ -32,7 +32,7 @@ class OttlaReader(DataSourceReader):
 
     @plain_errors()
     def partitions(self) -> list[InputPartition]:
-        """What each task reads. Raises OptionError, and DataLossError for starting offsets that were deleted."""
+        """The ranges of each task. Raises OptionError, and DataLossError for starting offsets that were deleted."""
         client = with_archive(reader_for(self._options.connection, self._options.isolation), self._options.archive)
         ranges = self._ranges(client)
         if self._filters is not None:

@@ -61,7 +61,7 @@ class Reader:
     def committed_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
-        """What a consumer group has committed."""
+        """The committed offsets of a consumer group."""
         return self._client.committed_offsets(group_id, partitions)
 
     def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -106,7 +106,7 @@ class ThreadClient:
     def committed_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
-        """What a group has committed."""
+        """The committed offsets of a consumer group."""
         return client_for(self._connection).committed_offsets(group_id, partitions)
 
     def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:

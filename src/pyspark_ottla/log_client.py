@@ -17,7 +17,7 @@ class GroupOffsets(Protocol):
     def committed_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
-        """What a group has committed, for these partitions or for all."""
+        """The committed offsets of a group, for these partitions or for all."""
         ...
 
     def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:

@@ -113,7 +113,7 @@ class PlainJson:
         return StructType([StructField(name, _TYPES[kind]()) for name, kind in self.fields])
 
     def adder(self, schema: Any) -> "PlainJsonColumns":
-        """What adds the columns in this process, to record batches that are then of this schema."""
+        """An object that adds the columns to record batches; the result has this schema."""
         return PlainJsonColumns(self, schema)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PACKAGES: Final = ("ottla", "pyspark_ottla", "msgspec")
 """The packages that source and sink import on a worker, besides PySpark and PyArrow."""
 OPTIONAL: Final = ("fastavro", "google.protobuf", "google._upb")
-"""What they, and steps with state, import where the driver has it; packages of one namespace share its archive."""
+"""The packages that source, sink and steps with state import if the driver has them; one archive per namespace."""
 _LEFT_OUT: Final = "__pycache__"
 _LEVEL: Final = 1
 """Of compression: the kernel is most of it, and a better one takes seconds."""

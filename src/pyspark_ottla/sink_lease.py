@@ -47,7 +47,7 @@ class Lease:
 
 
 class Coordinator(Protocol):
-    """What is asked of the coordinator: `ottla.client.producing.blocking_transactions.BlockingTransactions` is one."""
+    """The requests to the coordinator; implemented by `ottla.client.producing.blocking_transactions`."""
 
     transactional_id: str
 

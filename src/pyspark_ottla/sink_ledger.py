@@ -99,7 +99,7 @@ Entry = Owner | Attempt | Closing | State
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What the topic says of one transactional id; `end` is the offset after what was looked at."""
+    """The newest entries of one transactional id; `end` is the offset up to which the topic was read."""
 
     owner: Owner | None = None
     state: State | None = None
@@ -131,7 +131,7 @@ class _Reading:
 
 
 class LedgerClient(Protocol):
-    """What the ledger asks of a client: `ottla.client.blocking.BlockingClient` is one."""
+    """The client of the ledger, such as `ottla.client.blocking.BlockingClient`."""
 
     def create_topic(self, topic: NewTopic) -> CreatedTopic:
         """Raises BrokerError."""

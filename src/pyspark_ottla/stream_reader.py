@@ -102,7 +102,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plain_errors()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """What each task of a micro-batch reads. The same after a restart, as long as the records are there."""
+        """The ranges of each task of a micro-batch, the same after a restart if the records still exist."""
         state, until = self._state(), StreamOffset.from_json(end)
         starts, losses = resume(StreamOffset.from_json(start), state)
         gone = [each for each in until.offsets if _is_gone(each.topic, until, state) or each not in state.latest]

@@ -72,7 +72,7 @@ class Partitions:
     partitions: tuple[TopicPartition, ...]
 
     def resolve(self, client: LogReader) -> Subscribed:
-        """Those of the partitions that exist."""
+        """The given partitions that exist."""
         found, missing = _look_up(client, dict.fromkeys(each.topic for each in self.partitions))
         there = {each for topic in found for each in _partitions(topic)}
         return Subscribed(

@@ -90,7 +90,7 @@ class ValueFormat:
         return ProtobufDecoder(self.schema, self.message, framed=self.registry is not None)
 
     def adder(self, schema: Any) -> "ValueColumns":
-        """What adds the columns in this process, to record batches that are then of this schema."""
+        """An object that adds the columns to record batches; the result has this schema."""
         from pyspark_ottla.value_columns import ValueColumns
 
         text = self.schema.decode("utf-8", "replace")

@@ -27,7 +27,7 @@ unless the query is started again."""
 
 
 class Mode(Enum):
-    """What a write promises."""
+    """The delivery guarantee of a write."""
 
     AT_LEAST_ONCE = "at-least-once"
     EXACTLY_ONCE = "exactly-once"

@@ -1,4 +1,4 @@
-"""What goes wrong: messages, processes, power, disks, links, sessions, clocks; one function an action.
+"""The faults: of messages, processes, power, disks, links, sessions and clocks; one function per action.
 
 Each takes the world and three operands between 0 and 255. It does nothing if it does not apply.
 """

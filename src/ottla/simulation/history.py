@@ -76,7 +76,7 @@ class Commit(Struct, frozen=True):
 
 
 class History(Struct, frozen=True):
-    """What clients saw, each list in the order of its invocations, and what the replicas hold in the end.
+    """What clients saw, each list in the order of invocations, and the final content of the replicas.
 
     `final` has for each partition its replicas, by broker, each as offsets and values. Without `is_idempotent` a value
     may be there twice, and behind one that was sent later.

@@ -29,7 +29,7 @@ class _Batch:
 
 
 class ProducerBatches:
-    """Says of a value whether it is new, was appended before, or does not come next."""
+    """Classifies a value: new and next in sequence, already appended, or out of sequence."""
 
     __slots__ = ("_state",)
 

@@ -13,7 +13,7 @@ Entry = tuple[int, int]
 """A record: the leader epoch it was written in, and its value, which nobody else writes."""
 
 Waiting = tuple[int, int, int, int]
-"""Who waits for the high watermark: the offset it has to reach, the client, the value, and the offset of the record."""
+"""A request that waits for the high watermark: the offset to reach, the client, the value, the record's offset."""
 
 
 class Replica:
@@ -93,7 +93,7 @@ class Replica:
         self.waiting = []
 
     def lose_power(self, survives: int) -> None:
-        """Of what was not synced only the first `survives` records are left; the end of a torn one is cut at start."""
+        """Lose power: of records that are not synced, the first `survives` remain; a torn one is truncated at start."""
         end = self.synced + survives
         if end < len(self.records):
             self.truncate(end)

@@ -42,7 +42,7 @@ def search(runs: Iterable[R], clock: Clock, seconds: float) -> Searched[R]:
 
 
 class Calibration(Struct, frozen=True):
-    """How many schedules it takes to find a planted bug: those from one find to the next."""
+    """The number of schedules between finds of a planted bug."""
 
     tried: int
     gaps: tuple[int, ...]

@@ -32,7 +32,7 @@ class Delivery(Struct, frozen=True):
 
 
 class Settlement(Struct, frozen=True):
-    """What a member said of a record: done, which it accepts or rejects, or not, which it releases."""
+    """The settlement of a record by a member: done (accepted or rejected), or released."""
 
     member: str
     place: Place
@@ -43,7 +43,7 @@ class Settlement(Struct, frozen=True):
 
 
 class ShareHistory:
-    """What all members of one group saw, who may have come and gone. `deliveries_max` is the limit of the group."""
+    """What all members of a group saw, past members included. `deliveries_max` is the limit of the group."""
 
     def __init__(self, deliveries_max: int) -> None:
         self.deliveries_max = deliveries_max

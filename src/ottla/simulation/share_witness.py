@@ -12,7 +12,7 @@ from ottla.simulation.share_history import Delivery, Place, Settlement, ShareHis
 
 
 class ShareWitness:
-    """Of one member. `now_s` is the clock that all members share."""
+    """The records of one member. `now_s` is the clock that all members share."""
 
     def __init__(self, member: str, history: ShareHistory, now_s: Callable[[], float]) -> None:
         self.member = member

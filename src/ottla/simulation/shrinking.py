@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Schedule(Protocol):
-    """What happens in a run, in parts that may be left out."""
+    """The schedule of a run, in parts that can be left out."""
 
     @property
     def parts(self) -> list[Any]:
@@ -35,11 +35,11 @@ class Schedule(Protocol):
 
 
 class Result(Protocol):
-    """What came of a schedule."""
+    """The result of a schedule."""
 
     @property
     def schedule(self) -> Any:
-        """As far as it ran."""
+        """The part of the schedule that ran."""
         ...
 
     @property
@@ -53,7 +53,7 @@ R = TypeVar("R", bound=Result)
 
 
 class Limits(Struct, frozen=True):
-    """How many runs may be tried, and for how long."""
+    """The maximum number of runs, and their maximum duration."""
 
     clock: Clock
     runs_max: int = 60
@@ -61,7 +61,7 @@ class Limits(Struct, frozen=True):
 
 
 class Shrunk(Struct, Generic[R], frozen=True):
-    """What came of the shortest schedule that was found, and how many runs that took."""
+    """The result of the shortest schedule found, and the number of runs."""
 
     result: R
     runs: int

@@ -13,7 +13,7 @@ from ottla.runtime.rng import Rng
 
 
 class Action(IntEnum):
-    """What a step does. Its three operands say to whom; a step that makes no sense where it comes does nothing."""
+    """The kind of a step. Its three operands select the nodes; a step that does not apply does nothing."""
 
     PRODUCE = 0
     DELIVER = 1

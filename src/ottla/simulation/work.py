@@ -1,4 +1,4 @@
-"""What goes on in a cluster by itself: requests, fetches, heartbeats, elections, timers; one function an action.
+"""The normal activity of a cluster: requests, fetches, heartbeats, elections, timers; one function per action.
 
 Each takes the world and three operands between 0 and 255. It does nothing if it does not apply.
 """

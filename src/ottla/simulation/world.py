@@ -26,7 +26,7 @@ from ottla.simulation.replica import Replica
 from ottla.simulation.swarm import Swarm
 
 STEP_MS: Final = 50
-"""How much later it is on every broker's clock after a step."""
+"""The time that each step takes on all clocks."""
 
 DATA: Final = 0
 COORDINATOR: Final = 1

@@ -74,7 +74,7 @@ class RestoredCluster(LogSource, Protocol):
     def list_offsets(
         self, at: Mapping[TopicPartition, int], *, isolation: IsolationLevel
     ) -> dict[TopicPartition, ListedOffset]:
-        """Where partitions begin and end."""
+        """The first and the end offsets of partitions."""
         ...
 
     def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int | CommittedOffset]) -> None:
@@ -87,7 +87,7 @@ Run = Callable[[Path], AbstractContextManager[RestoredCluster]]
 
 
 class Restored(Struct, frozen=True):
-    """What was restored."""
+    """The result of a restore."""
 
     topic: str
     partitions: int

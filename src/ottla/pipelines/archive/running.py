@@ -55,7 +55,7 @@ class ArchivedCluster(LogSource, Protocol):
     def list_offsets(
         self, at: Mapping[TopicPartition, int], *, isolation: IsolationLevel
     ) -> dict[TopicPartition, ListedOffset]:
-        """Where partitions begin and end."""
+        """The first and the end offsets of partitions."""
         ...
 
     def group_ids(self) -> list[str]:

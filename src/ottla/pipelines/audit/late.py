@@ -1,4 +1,4 @@
-"""What Spark drops in steps that keep a state, as counts of the audit: no observation sees those rows.
+"""Counts the rows that Spark drops in steps with state, for the audit; observations do not see them.
 
 The progress of a query lists its operators with state as a plan is walked from its end:
 

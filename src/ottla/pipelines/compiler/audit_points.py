@@ -1,4 +1,4 @@
-"""Where rows of a pipeline are counted: what comes into a source or step, and each way out of it.
+"""Counts the rows of a pipeline: those that enter a source or step, and each way out of it.
 
 Without an audit they are only counted (`NAME?` on the way in, `NAME` on the way out), with one they are summed, too.
 A place is one observation in either case, as Spark copies every row for each.

@@ -26,7 +26,7 @@ FIRST_MS: Final = -62_135_596_800_000
 
 
 class ShiftedProcessor(StatefulProcessor):
-    """What Spark calls: `column` is the shifted one, `shift_ms` how much later it is."""
+    """The processor that Spark calls: `column` is the shifted column, `shift_ms` the shift."""
 
     def __init__(self, processor: StatefulProcessor, column: str, shift_ms: int) -> None:
         self._processor = processor

@@ -63,7 +63,7 @@ def _as_text(kind: DataType) -> DataType:
 
 
 def from_text(column: Column, kind: DataType, unit: str | None) -> Column:
-    """What was read `as_text` in its own type; a time that cannot be read is null."""
+    """Converts a column that was read `as_text` to its own type; invalid times are null."""
     if not has_times(kind):
         return column
     match kind:

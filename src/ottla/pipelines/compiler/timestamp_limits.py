@@ -51,4 +51,4 @@ class TimestampLimits:
 
 
 KAFKAS: Final = TimestampLimits()
-"""Those of a topic that does not say otherwise."""
+"""The limits of a topic with default settings."""

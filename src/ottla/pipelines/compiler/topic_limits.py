@@ -83,4 +83,4 @@ def size_of(record: Column) -> Column:
 
 
 KAFKAS: Final = TopicLimits()
-"""Those of a topic that does not say otherwise."""
+"""The limits of a topic with default settings."""

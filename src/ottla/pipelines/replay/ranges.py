@@ -25,7 +25,7 @@ _WORDS: Final = {"earliest": OffsetAt.EARLIEST, "latest": OffsetAt.LATEST}
 
 
 class Cluster(Protocol):
-    """What is asked of a client; `ottla.client.blocking.BlockingClient` is one."""
+    """The client of a replay, such as `ottla.client.blocking.BlockingClient`."""
 
     def topics(self) -> dict[str, TopicMetadata]:
         """All topics."""

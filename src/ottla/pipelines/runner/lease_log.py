@@ -91,7 +91,7 @@ def newer(before: Entry | None, entry: Entry) -> Entry | None:
 
 
 class LogClient(Protocol):
-    """What is asked of a client: `ottla.client.blocking.BlockingClient` is one."""
+    """The client of the log, such as `ottla.client.blocking.BlockingClient`."""
 
     def create_topic(self, topic: NewTopic) -> CreatedTopic:
         """Raises BrokerError."""

@@ -66,7 +66,7 @@ def _readable(column: "Column", kind: "DataType") -> "Column":
 
 
 def newest(topics: tuple[str, ...], bootstrap: str, records: int) -> dict[str, dict[str, int]]:
-    """Where the last records of each partition begin."""
+    """The offset of the first of the newest `records` of each partition."""
     with BlockingClient(bootstrap) as client:
         partitions = [
             TopicPartition(name, each)

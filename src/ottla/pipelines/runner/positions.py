@@ -25,7 +25,7 @@ _PEEK_BYTES = 64 * 1024
 
 
 class Cluster(Protocol):
-    """What is asked of a client; `ottla.client.blocking.BlockingClient` is one."""
+    """The client that looks up offsets, such as `ottla.client.blocking.BlockingClient`."""
 
     def list_offsets(
         self, at: Mapping[TopicPartition, int], *, isolation: IsolationLevel = ...

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class SparkQuery:
-    """What the supervisor asks of a query."""
+    """A streaming query of Spark, for the supervisor."""
 
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query

@@ -21,7 +21,7 @@ CLIENT: Final[dict[str, int | str]] = {
     "api_timeout_ms": 10_000,
     "request_timeout_ms": 5_000,
 }
-"""So long a driver that ends waits for brokers that are away."""
+"""The options of clients; a driver that ends waits this long for unreachable brokers."""
 _AGAIN_SECONDS: Final = 1.0
 
 Waits = Callable[[str, str], None]

@@ -48,7 +48,7 @@ class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The names of topics. Instead, `pattern` may be a regular expression for whole names."""
     pattern: str | None = None
     start: str = "earliest"
-    """Where a new checkpoint begins: `earliest`, `latest`, `group`, or a time (RFC 3339, UTC without an offset)."""
+    """The position of a new checkpoint: `earliest`, `latest`, `group`, or a time (RFC 3339, UTC without an offset)."""
     group: str | None = None
     """The consumer group that progress is committed to."""
     format: Format = "raw"
@@ -114,7 +114,7 @@ class Deduplicate(Struct, frozen=True, kw_only=True):
     nulls: Literal["distinct", "equal"] = "distinct"
     """Whether nulls in `by` are equal to each other; by default a row with a null is not equal to any other."""
     late_rows: LateRows = "drop"
-    """What becomes of a row that comes behind the watermark."""
+    """What to do with late rows, which are behind the watermark."""
 
 
 class Window(Struct, frozen=True, kw_only=True):
@@ -131,7 +131,7 @@ class Window(Struct, frozen=True, kw_only=True):
     aggregate: dict[str, str]
     """Column to SQL aggregate."""
     late_rows: LateRows = "drop"
-    """What becomes of a row that comes behind the watermark."""
+    """What to do with late rows, which are behind the watermark."""
 
 
 class Join(Struct, frozen=True, kw_only=True):

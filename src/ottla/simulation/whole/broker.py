@@ -69,7 +69,7 @@ class BrokerHost:
 
     @property
     def mark(self) -> str:
-        """What it does, in one character: `|` it runs, `x` and misses links, `:` it is paused, `.` it does not run."""
+        """Its state as one character: `|` running, `x` running with cut links, `:` paused, `.` not running."""
         if self.process is None or self.process.life is Life.DEAD:
             return "."
         if self.process.life is Life.PAUSED:

@@ -26,7 +26,7 @@ SETTINGS: Final[Mapping[str, str]] = {
 
 
 class Trace:
-    """What happened, line by line, with the virtual time; two runs are the same when their hashes are.
+    """The events of a run, one per line, with the virtual time; two runs are equal if their hashes are.
 
     Between time and line is a mark of each broker and of the store: `|` it runs, `x` it misses links, `:` it is paused,
     `.` it does not run.
@@ -45,13 +45,13 @@ class Trace:
 
     @property
     def hash(self) -> str:
-        """Of all lines so far, and of how far everything had got."""
+        """The hash of all lines, and of the current state of all parts."""
         text = "\n".join((*self.lines, f"{self._loop.time()!r} {self._loop.turns}"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class SimulatedCluster:
-    """Everything of one run. `directory` is empty and belongs to it."""
+    """The cluster of one run. `directory` must be empty, and belongs to it."""
 
     def __init__(self, seed: int, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         """What `settings` does not say of the brokers is drawn."""

@@ -72,7 +72,7 @@ def not_whole(cluster: SimulatedCluster) -> str:
 
 
 def not_equal(cluster: SimulatedCluster, topics: Sequence[str] | None) -> str:
-    """Where replicas of these topics, or of all, do not end at the same offset, or not all of it is committed."""
+    """Replicas of these topics, or of all, with different end offsets or uncommitted records; empty if none."""
     ends: dict[tuple[str, int], tuple[int, str]] = {}
     for broker in cluster.brokers:
         if broker.server is None:
@@ -90,7 +90,7 @@ def not_equal(cluster: SimulatedCluster, topics: Sequence[str] | None) -> str:
 
 
 def left_over(cluster: SimulatedCluster) -> str:
-    """Where a broker has files of a replica that it is not to have any more, or that waits to be removed.
+    """Files of replicas that a broker should not have any more; empty if none.
 
     What it had of a topic that was deleted while it did not run is set aside, and nobody removes it.
     """
@@ -109,7 +109,7 @@ def left_over(cluster: SimulatedCluster) -> str:
 
 
 def records_on_disk(broker: BrokerHost, partition: Partition) -> list[tuple[int, str]]:
-    """What a replica's files hold, without markers."""
+    """The records in a replica's files, without markers."""
     data = content_on_disk(broker, partition)
     _, size, error = walk_batches(data, check_crc=True)
     assert error is None, f"broker {broker.node_id}, {partition}: {error} at {size} of {len(data)} bytes"

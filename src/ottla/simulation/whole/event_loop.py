@@ -22,10 +22,10 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 TURN_S_MAX: Final = 0.000_2
-"""How long a turn of a process takes at most."""
+"""The maximum duration of a process's turn, in virtual seconds."""
 
 THREAD_S_MAX: Final = 0.004
-"""How long it takes at most until a thread has done what it is asked for, on a host with nothing else to do."""
+"""The maximum duration of a thread's work on an idle host, in virtual seconds."""
 
 TURNS_MAX: Final = 400_000
 """How many turns processes have at most, several times as many as long schedules take: two that ask each other for the
@@ -36,7 +36,7 @@ _FIRST_DESCRIPTOR: Final = 1_000_000
 
 
 class Descriptor(Protocol):
-    """What a simulated descriptor stands for."""
+    """The object behind a simulated file descriptor."""
 
     @property
     def is_readable(self) -> bool:

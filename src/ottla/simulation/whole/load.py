@@ -37,7 +37,7 @@ PLAIN: Final = "plain"
 COPIED: Final = "copied"
 
 PARTITIONS: Final = 2
-"""Of both topics."""
+"""The number of partitions of both topics."""
 
 READERS: Final = "readers"
 COPIERS: Final = "copiers"
@@ -46,15 +46,15 @@ AGAIN_MS: Final = 500
 """After what time a client that failed is made anew."""
 
 POLL_MS_MAX: Final = 15_000
-"""How long a member may be silent between polls, and so how long it waits for others that join."""
+"""The maximum time between polls of a member, and so the time that a rebalance waits for it."""
 
 SEND_AGAIN_MS: Final = 400
-"""How long a producer pauses between two records at most."""
+"""The maximum pause of a producer between two records."""
 
 REQUEST_TIMEOUT_MS: Final = 4_000
 
 ASK_CHANCE: Final = 0.3
-"""How often a member asks after a poll what its group has committed; it does so whenever it begins, too."""
+"""The probability that a member reads the committed offsets after a poll; it also does so when it starts."""
 
 OPTIONS: Final = ConsumerOptions(
     auto_offset_reset=OffsetReset.EARLIEST, auto_commit=False, fetch_max_wait_ms=200, max_poll_interval_ms=POLL_MS_MAX
@@ -151,7 +151,7 @@ class Client(ABC):
 
     @abstractmethod
     async def work(self) -> None:
-        """Until it is told to stop, or fails."""
+        """Works until it is stopped, or fails."""
 
     def _consumer(self, options: ConsumerOptions) -> Consumer:
         return Consumer(self._options, options, io=self._io)

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from ottla.storage.log_io_trace import Reading
 
 WRITE_S: Final = (0.000_01, 0.000_5)
-"""How long a group takes to be written."""
+"""The duration of the writes of a group, in virtual seconds."""
 
 SYNC_S: Final = (0.000_2, 0.008)
-"""How long all its files take to be synced."""
+"""The duration of the syncs of a group, in virtual seconds."""
 
 PAUSE_CHANCE: Final = 0.05
-"""How often something else happens between two operations of a group: a crash, say."""
+"""The probability that other events, such as a crash, happen between two operations of a group."""
 
 
 class _Operation(Struct):

@@ -22,16 +22,16 @@ from ottla.simulation.whole.event_loop import SimulatedLoop
 from ottla.simulation.whole.process import Process, current_process
 
 WINDOW_BYTES: Final = 256 * 1024
-"""What one side may have sent that the other has not taken."""
+"""The maximum number of bytes that are sent and not received."""
 
 DELAY_S: Final = (0.000_05, 0.001)
-"""How long bytes travel."""
+"""The range of latencies, in virtual seconds."""
 
 CONNECT_AGAIN_S: Final = 1.0
 """When a connection that nobody answered is asked for again; then after twice that."""
 
 FRAGMENT_CHANCE: Final = 0.02
-"""How often bytes that were sent together arrive in two pieces."""
+"""The probability that bytes that were sent together arrive in two pieces."""
 
 
 class Link:
@@ -252,7 +252,7 @@ class ListeningSocket:
         self.is_listening = True
 
     def take(self, end: "End") -> None:
-        """Somebody connects."""
+        """Accepts a connection."""
         self._backlog.append(end)
         self._network.loop.changed(self._fd)
 
@@ -489,7 +489,7 @@ class AcceptedSocket:
 
 
 class ProtocolTransport(asyncio.Transport):
-    """What `create_connection` gives: a transport of asyncio for a buffered protocol."""
+    """The result of `create_connection`: an asyncio transport for a buffered protocol."""
 
     def __init__(self, loop: SimulatedLoop, end: End, protocol: Any) -> None:
         super().__init__()

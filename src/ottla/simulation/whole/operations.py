@@ -32,16 +32,16 @@ PASSING: Final = "passing"
 PASSING_PARTITIONS: Final = 2
 
 CLAIMS: Final = 10
-"""How often a client says in a row that it is who it is not."""
+"""The number of false claims of a client in a row."""
 
 CLAIM_AGAIN_MS: Final = 100
-"""How long it pauses in between at most."""
+"""The maximum pause between false claims."""
 
 LOOK_MS: Final = 100
-"""How often an operator looks whether there is something to do, or whether it is done."""
+"""How often an operator checks for work, and for its completion."""
 
 PATIENCE_S: Final = 10.0
-"""How long an operator waits for the cluster to be as it is to be before the next step."""
+"""How long an operator waits for a step to complete before the next one."""
 
 
 class _Operation(Struct, frozen=True):
@@ -62,7 +62,7 @@ class Operator(Client):
         self._admin: Cluster
 
     def ask(self, kind: str, rng: Rng) -> None:
-        """Have an operation of a kind in `OPERATIONS` done, with its details from `rng`."""
+        """Queue an operation of a kind in `OPERATIONS`, with details from `rng`."""
         self._asked.append((kind, rng))
 
     async def work(self) -> None:

@@ -69,7 +69,7 @@ class WholeResult(Struct, frozen=True):
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """What the violations have in common with those of other runs: which rule each of them breaks."""
+        """The rules that are broken, to compare runs."""
         return tuple(violation.partition(":")[0] for violation in self.violations)
 
     @property

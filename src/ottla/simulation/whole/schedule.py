@@ -24,20 +24,20 @@ LENGTHS_S: Final = ((0.75, 3.0, 9.0), (0.95, 9.0, 20.0), (1.0, 40.0, 40.0))
 """For how long things go wrong: up to which draw, from and to how many seconds."""
 
 BURST_MAX: Final = 4
-"""How many steps come close together at most."""
+"""The maximum number of steps of a burst."""
 
 CLOSE_S: Final = (0.1, 0.6, 2.0)
 """How close that is: at most so far from each other, one of these in each burst."""
 
 REST_S: Final = 0.2
-"""How long it takes at least from a burst to the next."""
+"""The minimum time between bursts."""
 
 REST_S_MAX: Final = (1.0, 6.0)
 """And how long at most: drawn for each schedule, so that some have little rest and others heal in between."""
 
 
 EARLY_ENDS_S: Final = (1.0, 5.0)
-"""How long after the last step everything heals in the shortest schedules that are tried."""
+"""The times after the last step at which everything heals, in shortened schedules."""
 
 
 class Step(Struct, frozen=True):
@@ -47,7 +47,7 @@ class Step(Struct, frozen=True):
     kind: str
     seed: int
     focus: int = 0
-    """Says around which partition; the same for all steps of a burst."""
+    """Selects the partition; the same for all steps of a burst."""
 
     @property
     def rng(self) -> Rng:
@@ -65,7 +65,7 @@ class Schedule(Struct, frozen=True):
 
     @property
     def kinds(self) -> list[str]:
-        """Those that come, each once."""
+        """The kinds of its steps, each once."""
         return sorted({step.kind for step in self.steps})
 
     @property

@@ -19,7 +19,7 @@ TRACES: Final = Path("build/simulation")
 """The directory for traces of failed schedules."""
 
 FINDS_MAX: Final = 5
-"""How often each planted bug is looked for at most."""
+"""The maximum number of finds of each planted bug."""
 
 _HASHES: Final = "PYTHONHASHSEED"
 

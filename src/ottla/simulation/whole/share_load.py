@@ -42,7 +42,7 @@ OPTIONS: Final = ShareConsumerOptions(
 """A member that is stuck keeps its partitions until it has not polled for that time."""
 
 STUCK_CHANCE: Final = 0.02
-"""How often a member says no more after a poll: what it holds is freed when its time is up."""
+"""The probability that a member stops after a poll; its records are released when its time is up."""
 LATE_CHANCE: Final = 0.17
 """How often it is that, or takes so long that its lock may end, so that others get what it has."""
 LATE_MS_MAX: Final = 8_000

@@ -40,7 +40,7 @@ PING_S: Final = 0.5
 """The interval at which the store checks which processes it hears."""
 
 WORK_S: Final = (0.000_2, 0.006)
-"""How long a write or a read takes there."""
+"""The duration of a write or a read in the store."""
 
 
 class _Live(Struct):
@@ -94,12 +94,12 @@ class Ensemble:
         return is_there and not self.is_away and not self.network.is_cut(process.host, STORE_HOST)
 
     def live(self, session: Session) -> _Live | None:
-        """That session, unless it has ended."""
+        """The session; None if it has ended."""
         found = self.sessions.get(session.broker_id)
         return found if found is not None and found.session == session else None
 
     def tell(self, *, log: bool = False, brokers: bool = False, controller: bool = False) -> None:
-        """Everybody hears of a change, as soon as they are reached."""
+        """Notify all reachable clients of a change."""
         for client in self._clients:
             client.note(log=log, brokers=brokers, controller=controller)
 
@@ -166,7 +166,7 @@ class Ensemble:
         return self.controller_epoch
 
     def resign(self, controller_epoch: int) -> None:
-        """Nobody is the controller until the next election."""
+        """Resign: there is no controller until the next election."""
         require_newest_epoch(controller_epoch, self.controller_epoch)
         self.elected = Session(self.elected.broker_id, -1)
         self.tell(controller=True)
