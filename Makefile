@@ -31,7 +31,7 @@ run: $(STAMP)/demo ## Run the demo: a pipeline over a million flight events, its
 cluster: $(STAMP)/failover ## Run the cluster's demo: three brokers, the leader killed under load, a picture of what clients saw
 	@$(BIN)/python -m examples.failover
 
-jobs: $(STAMP)/jobs ## Run the demo of queues: workers of two libraries, some killed, jobs that are bad or delayed, each done once
+jobs: $(STAMP)/jobs ## Run the demo of queues: Kafka and NSQ workers, some killed, jobs that are bad or delayed, each done once
 	@$(BIN)/python -m examples.jobs
 
 test: $(STAMP)/dev ## Run the tests in four processes (WORKERS=8 for more): those of single parts, then those of whole systems

@@ -16,15 +16,20 @@ _STOP_TIMEOUT_S = 10
 
 
 class Broker(AbstractContextManager["Broker"]):
-    """Running from the start of a `with` block to its end. `port` 0 takes one that is free, and keeps it."""
+    """Running from the start of a `with` block to its end. `port` 0 takes one that is free, and keeps it.
 
-    def __init__(self, data: Path, log: Path, port: int = 0) -> None:
+    With `has_nsq` it serves NSQ clients at `nsq`.
+    """
+
+    def __init__(self, data: Path, log: Path, port: int = 0, *, has_nsq: bool = False) -> None:
         self._data = data
         self._log = log
         # Not one of those that the kernel gives to clients: while the broker is away, it would be given away.
-        self._port = port or free_ports(1)[0]
+        free = free_ports(2)
+        self._port = port or free[0]
         self._process: subprocess.Popen[str] | None = None
         self.bootstrap = f"127.0.0.1:{self._port}"
+        self.nsq = f"127.0.0.1:{free[1]}" if has_nsq else ""
         self.took = ""
         """How long the last start took, as it says."""
 
@@ -40,6 +45,8 @@ class Broker(AbstractContextManager["Broker"]):
     def start(self) -> None:
         """Start it on what its directory holds; it is ready when this returns. Raises DemoError."""
         command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(self._data), "--kafka", self.bootstrap]
+        if self.nsq:
+            command += ["--nsq", self.nsq]
         with self._log.open("a") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 command,

@@ -1,4 +1,4 @@
-"""A queue of jobs: workers of two libraries, two of them killed, some jobs bad, some delayed; each is done once.
+"""A queue of jobs: Kafka and NSQ workers, some killed, some jobs bad, some delayed; each is done once.
 
 Bad jobs end as dead letters, and are sent back when the workers can do them. Exit code 0: every job was done once, none
 early, every bad one was a letter. 1: not so, or the example failed.
@@ -22,7 +22,7 @@ from examples.flights.processes import adopt_orphans, end_all_children, end_with
 from examples.jobs.jobs import DELAYED, Job, new_jobs
 from examples.jobs.outcome import Line, Outcome, check, lines_of, table
 from examples.jobs.picture import draw
-from examples.jobs.worker import LIBRARIES
+from examples.jobs.worker import LIBRARIES, PYNSQ
 
 TOPIC = GROUP = "jobs"
 LATER, LETTERS = "jobs.later", "dlq.jobs"
@@ -63,12 +63,13 @@ class Run:
         self._picture = out / "jobs.png"
         shutil.rmtree(self._data, ignore_errors=True)
         self._data.mkdir(parents=True)
-        self._broker = Broker(self._data / "broker", self._data / "broker.log")
+        self._flag = self._data / "repaired"
+        self._broker = Broker(self._data / "broker", self._data / "broker.log", has_nsq=True)
         self._workers: dict[str, subprocess.Popen[bytes]] = {}
         self._jobs: list[Job] = []
 
     def run(self, count: int) -> Outcome:
-        """Start the broker and the workers, kill two of these, send letters back. Raises DemoError."""
+        """Start the broker and the workers, kill some of these, send letters back. Raises DemoError."""
         with self._broker:
             self._prepare()
             self._jobs = new_jobs(count, int(time.time() * 1_000) + DELAY_S * 1_000)
@@ -77,12 +78,13 @@ class Run:
                 self._start(library, 1)
                 self._start(library, 2)
             self._produce()
-            print(f"{count} jobs, {bad} of them bad, for 4 workers of {' and '.join(LIBRARIES)}")
+            print(f"{count} jobs, {bad} of them bad, for 6 workers of {', '.join(LIBRARIES)}")
             self._until("a third of the jobs is done", lambda: self._count("done") >= count // 3)
             for library in LIBRARIES:
                 self._kill(f"{library}-1")
                 self._start(library, 3)
             self._until("all good jobs are done", lambda: self._count("done") >= count - bad - 2 and not self._lag())
+            self._flag.touch()
             letters = self._ottla("dlq", "redrive", LETTERS, "--execute", "--json")
             sent = sum(each["letters"] for each in letters["sent"])
             print(f"{sent} dead letters were sent back")
@@ -90,7 +92,7 @@ class Run:
             outcome = Outcome(self._jobs, self._lines(), sent, self._lag())
             for worker in self._workers.values():
                 worker.kill()
-        check(outcome, [f"{library}-1" for library in LIBRARIES])
+        check(outcome, [f"{library}-1" for library in LIBRARIES], LIBRARIES)
         draw(outcome, self._picture)
         print(f"picture: {self._picture}")
         return outcome
@@ -121,7 +123,8 @@ class Run:
     def _start(self, library: str, number: int) -> None:
         name = f"{library}-{number}"
         log = self._data / f"{name}.log"
-        command = [sys.executable, "-m", "examples.jobs.worker", self._broker.bootstrap, library, str(log)]
+        address = self._broker.nsq if library == PYNSQ else self._broker.bootstrap
+        command = [sys.executable, "-m", "examples.jobs.worker", address, library, str(log), str(self._flag)]
         with (self._data / f"{name}.stderr").open("wb") as said:
             self._workers[name] = subprocess.Popen(  # noqa: S603 - our own command
                 command,

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from examples.jobs.jobs import KINDS, Job
 
+MANY_JOBS = 200
+"""Of so many jobs the workers of each library do some, whoever starts first."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -36,6 +39,10 @@ class Outcome:
         """How often each job was accepted."""
         return Counter(line.job for line in self.lines if line.event == "done")
 
+    def by_library(self) -> Counter[str]:
+        """How many jobs the workers of each library did."""
+        return Counter(line.worker.rpartition("-")[0] for line in self.lines if line.event == "done")
+
     def tries(self) -> Mapping[int, int]:
         """How often each job was begun."""
         return Counter(line.job for line in self.lines if line.event == "begun")
@@ -50,8 +57,10 @@ def lines_of(logs: Iterable[Path]) -> list[Line]:
     return sorted(found, key=lambda line: line.at_ms)
 
 
-def check(outcome: Outcome, killed: Sequence[str]) -> None:
-    """Note what is wrong: a job that was not done once, one that began early, letters that do not add up."""
+def check(outcome: Outcome, killed: Sequence[str], libraries: Iterable[str]) -> None:
+    """Note what is wrong: a job that was not done once, one that began early, letters that do not add up; of many jobs
+    none for the workers of a library.
+    """
     done, tries = outcome.done, outcome.tries()
     last_begun = {line.job: line.worker for line in outcome.lines if line.event == "begun"}
     begun = defaultdict(list)
@@ -71,6 +80,9 @@ def check(outcome: Outcome, killed: Sequence[str]) -> None:
     bad = sum(job.kind in KINDS[2:] for job in outcome.jobs)
     if outcome.letters != bad:
         outcome.mistakes.append(f"{outcome.letters} letters were sent back, of {bad} bad jobs")
+    idle = set(libraries) - set(outcome.by_library())
+    if idle and len(outcome.jobs) >= MANY_JOBS:
+        outcome.mistakes.append(f"no job was done by {', '.join(sorted(idle))}")
     if outcome.unfinished:
         outcome.mistakes.append(f"{outcome.unfinished} records are not settled")
 
@@ -84,4 +96,5 @@ def table(outcome: Outcome) -> str:
         counts = Counter(tries.get(number, 0) for number in of_kind)
         shown = ", ".join(f"{count} in {each}" for each, count in sorted(counts.items()))
         rows.append(f"{kind:<10}{len(of_kind):>6}{sum(done[number] for number in of_kind):>6}   {shown}")
+    rows.append("done by " + ", ".join(f"{name} {count}" for name, count in sorted(outcome.by_library().items())))
     return "\n".join(rows)

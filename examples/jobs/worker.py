@@ -1,6 +1,8 @@
-"""A worker: `python -m examples.jobs.worker BOOTSTRAP LIBRARY LOG`, until it is killed.
+"""A worker: `python -m examples.jobs.worker ADDRESS LIBRARY LOG REPAIRED`, until it is killed.
 
-It writes a line when it begins a job, and one when the broker has said that the job is settled:
+It can do bad jobs once there is a file REPAIRED. With pynsq it is a client of the channel of the group's name, and
+ADDRESS is that of NSQ clients. It writes a line when it begins a job, and one when the broker has said that the job is
+settled (NSQ clients are not told: when they have said so):
 
     {"job": 17, "event": "begun", "attempt": 1, "at_ms": ...}     events: begun, done, failed, refused
 """
@@ -8,15 +10,22 @@ It writes a line when it begins a job, and one when the broker has said that the
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka
+import nsq
 
 from examples.jobs.jobs import INVALID, POISONED, Job
 from ottla.client import AcknowledgementMode, AcknowledgeType, ShareConsumerOptions, SyncShareConsumer
 
 TOPIC = GROUP = "jobs"
+PYNSQ = "pynsq"
+NSQ_TIMEOUT_S = 3
+"""So long after a worker of NSQ is gone its jobs go to others."""
+AGAIN_S = 1
+"""After so long it puts back a job that it cannot do, as the group does for share consumers."""
 EVENTS = {
     AcknowledgeType.ACCEPT: "done",
     AcknowledgeType.RELEASE: "failed",
@@ -27,15 +36,16 @@ EVENTS = {
 class Worker:
     """Does jobs and says so in its log."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, repaired: Path) -> None:
         self._log = log.open("a")
+        self._repaired = repaired
 
-    def work(self, value: bytes, attempt: int, headers: Iterable[tuple[str, bytes | None]]) -> AcknowledgeType:
+    def work(self, value: bytes, attempt: int) -> AcknowledgeType:
         """Do a job; returns how its record is to be acknowledged."""
         job = Job.decode(value)
         self._say(job.number, "begun", attempt)
         time.sleep(job.work_ms / 1_000)
-        is_repaired = any(name == "__ottla.errors.replays" for name, _ in headers)
+        is_repaired = self._repaired.exists()
         if job.kind == INVALID and not is_repaired:
             return AcknowledgeType.REJECT
         return AcknowledgeType.RELEASE if job.kind == POISONED and not is_repaired else AcknowledgeType.ACCEPT
@@ -58,7 +68,7 @@ def with_ottla(bootstrap: str, worker: Worker) -> Iterator[None]:
         while True:
             for record in consumer.poll(timeout_ms=500):
                 value = record.value or b""
-                verdict = worker.work(value, record.delivery_count, record.headers)
+                verdict = worker.work(value, record.delivery_count)
                 consumer.acknowledge(record, verdict)
                 if not any(consumer.commit().values()):
                     worker.settled(value, verdict, record.delivery_count)
@@ -81,15 +91,42 @@ def with_librdkafka(bootstrap: str, worker: Worker) -> Iterator[None]:
             if record.error() is not None:
                 continue
             attempt = record.delivery_count()
-            verdict = worker.work(record.value(), attempt, record.headers() or ())
+            verdict = worker.work(record.value(), attempt)
             consumer.acknowledge(record, getattr(confluent_kafka.AcknowledgeType, verdict.name))
             if not any(consumer.commit_sync(10.0).values()):
                 worker.settled(record.value(), verdict, attempt)
         yield
 
 
-LIBRARIES = {"ottla": with_ottla, "librdkafka": with_librdkafka}
+def with_pynsq(address: str, worker: Worker) -> Iterator[None]:
+    """A client of a channel by pynsq. NSQ has no word for a job that nobody can do: it is put back, until the group's
+    limit of deliveries or a member that refuses it makes it a letter.
+    """
+
+    def handle(message: Any) -> None:
+        message.enable_async()
+        verdict = worker.work(message.body, message.attempts)
+        if verdict is AcknowledgeType.ACCEPT:
+            message.finish()
+        else:
+            verdict = AcknowledgeType.RELEASE
+            message.requeue(backoff=False, delay=AGAIN_S)
+        worker.settled(message.body, verdict, message.attempts)
+
+    nsq.Reader(
+        message_handler=handle,
+        nsqd_tcp_addresses=[address],
+        topic=TOPIC,
+        channel=GROUP,
+        msg_timeout=NSQ_TIMEOUT_S,
+        max_tries=0,
+    )
+    nsq.run()
+    yield
+
+
+LIBRARIES = {"ottla": with_ottla, "librdkafka": with_librdkafka, PYNSQ: with_pynsq}
 
 if __name__ == "__main__":
-    for _ in LIBRARIES[sys.argv[2]](sys.argv[1], Worker(Path(sys.argv[3]))):
+    for _ in LIBRARIES[sys.argv[2]](sys.argv[1], Worker(Path(sys.argv[3]), Path(sys.argv[4]))):
         pass

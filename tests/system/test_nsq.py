@@ -20,6 +20,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from ottla.cli.main import run as run_command
+from ottla.client import ShareConsumerOptions, SyncShareConsumer
 from tests.broker_process import BrokerProcess
 from tests.cluster import wait_until
 from tests.system.nsq_client import NsqClient
@@ -343,3 +344,70 @@ def test_a_message_of_dpub_comes_when_it_is_due_and_outlives_the_broker(
     assert time.time_ns() // 1_000_000 - begun_ms >= 2_000, "never early"
     assert {first.body, second.body} == {b"now", b"later"}
     assert first.body == b"now" or is_behind, "nothing waits behind a message that is not due"
+
+
+def test_a_group_of_kafka_members_is_a_channel_and_a_job_goes_from_one_to_the_other(
+    nsq_broker: BrokerProcess, topic: str
+) -> None:
+    group, others = f"g-{topic}", f"{topic}-others"
+    NsqClient(address(nsq_broker)).publish(others, b"not theirs")
+    setting = ["--bootstrap", nsq_broker.bootstrap, "--group", group, "share.auto.offset.reset=earliest"]
+    assert run_command(["config", "set", *setting]) == 0
+    with SyncShareConsumer(nsq_broker.bootstrap, ShareConsumerOptions(group)) as member:
+
+        def polled() -> tuple[bytes | None, int]:
+            found: list[tuple[bytes | None, int]] = []
+
+            def has_polled() -> bool:
+                found.extend((record.value, record.delivery_count) for record in member.poll(timeout_ms=500))
+                return bool(found)
+
+            wait_until(has_polled, "the member has a record")
+            member.commit()
+            [only] = found
+            return only
+
+        member.subscribe([others])
+        assert polled() == (b"not theirs", 1)
+        reader = NsqClient(address(nsq_broker)).subscribe(topic, group, 1)
+        NsqClient(address(nsq_broker)).publish(topic, b"job")
+        taken = reader.message()
+        assert (taken.body, taken.attempts) == (b"job", 1)
+        reader.send(b"RDY 0")
+        reader.send(b"REQ " + taken.message_id + b" 0")
+        member.subscribe([topic])
+        assert polled() == (b"job", 2), "taken by an NSQ worker, put back, finished by a share consumer"
+        wait_until(lambda: numbers(channel_of(nsq_broker, topic), "depth", "in_flight_count") == [0, 0], "it is done")
+
+
+def test_a_message_is_a_dead_letter_after_as_many_attempts_as_its_group_allows(
+    nsq_broker: BrokerProcess, topic: str
+) -> None:
+    group, letters = f"g-{topic}", f"dlq.{topic}"
+    where = ["--bootstrap", nsq_broker.bootstrap]
+    made = [letters, "--config", "errors.deadletterqueue.group.enable=true"]
+    assert run_command(["topic", "create", *where, *made]) == 0
+    settings = [
+        "share.delivery.count.limit=2",
+        f"errors.deadletterqueue.topic.name={letters}",
+        "errors.deadletterqueue.copy.record.enable=true",
+    ]
+    assert run_command(["config", "set", *where, "--group", group, *settings]) == 0
+    NsqClient(address(nsq_broker)).publish(topic, b"bad")
+    reader = NsqClient(address(nsq_broker)).subscribe(topic, group, 1)
+    for attempts in (1, 2):
+        message = reader.message()
+        assert (message.body, message.attempts) == (b"bad", attempts)
+        reader.send(b"REQ " + message.message_id + b" 0")
+    consumer = Consumer({"bootstrap.servers": nsq_broker.bootstrap, "group.id": "l", "auto.offset.reset": "earliest"})
+    consumer.subscribe([letters])
+    letter = consumer.poll(60)
+    consumer.close()
+    assert letter is not None
+    assert letter.value() == b"bad"
+
+    def is_done() -> bool:
+        found = numbers(channel_of(nsq_broker, topic), "depth", "in_flight_count", "deferred_count")
+        return found == [0, 0, 0]
+
+    wait_until(is_done, "it is done")

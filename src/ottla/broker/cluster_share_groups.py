@@ -83,6 +83,16 @@ class ClusterShareGroups:
         except ClientError as error:
             return _unavailable(error)
 
+    async def begin(self, principal: Principal, group_id: str, starts: Mapping[ShareKey, int]) -> Answers:
+        """As `ShareGroupService.begin`."""
+        broker_id, remote = self._coordinator(group_id)
+        if remote is None:
+            return await self._local.begin(principal, group_id, starts)
+        try:
+            return await remote.alter_offsets(broker_id, group_id, starts)
+        except ClientError as error:
+            return _unavailable(error)
+
     async def delete_offsets(self, principal: Principal, group_id: str, topics: TopicPartitions) -> Answers:
         """As `ShareGroupService.delete_offsets`."""
         broker_id, remote = self._coordinator(group_id)

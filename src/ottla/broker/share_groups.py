@@ -28,17 +28,19 @@ from ottla.groups.share.exchange import (
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.queues.share_state import UNKNOWN_OFFSET, ShareKey
+from ottla.queues.share_state_shard import StateAnswer
 
 if TYPE_CHECKING:
     from ottla.broker.group_consumers import GroupConsumers
     from ottla.groups.coordinator import GroupCoordinator
     from ottla.metadata.image.image import MetadataImage
     from ottla.model.principal import Principal
-    from ottla.queues.share_state_shard import StateAnswer
     from ottla.queues.share_states import ShareStates
     from ottla.runtime.tasks import Tasks
 
 logger = logging.getLogger(__name__)
+
+HAS_STATE = "The group is not empty, and reads this partition."
 
 
 class ShareGroupService:
@@ -115,7 +117,7 @@ class ShareGroupService:
     ) -> tuple[ShareOffsetsAnswer, dict[ShareKey, StateAnswer]]:
         """Have an empty group begin elsewhere in these partitions; a group is not looked for when there are none.
 
-        With `is_read`, readers that are no members may be there.
+        With `is_read`, readers that are no members may be there, and where there are members it is `begin`.
         """
         topics: dict[UUID, tuple[int, ...]] = {}
         for key in starts:
@@ -125,11 +127,42 @@ class ShareGroupService:
             return ShareOffsetsAnswer(), altered
         request = ShareOffsets(group_id, OffsetsPurpose.ALTER, topics)
         answer = await self._ask_to_change(principal, Operation.READ, request, is_read=is_read)
+        if answer.error is ErrorCode.NON_EMPTY_GROUP and is_read:
+            return await self.begin(principal, group_id, starts)
         if answer.error is ErrorCode.NONE:
             for key, start_offset in starts.items():
                 altered[key] = await self._states.initialize(key, answer.epoch, start_offset)
             await self._report(group_id, [key for key, each in altered.items() if each.error is ErrorCode.NONE])
         return answer, altered
+
+    async def begin(
+        self, principal: Principal, group_id: str, starts: Mapping[ShareKey, int]
+    ) -> tuple[ShareOffsetsAnswer, dict[ShareKey, StateAnswer]]:
+        """Have a group, which may have members, begin in partitions of which it has no state yet.
+
+        NON_EMPTY_GROUP for one that has a state by now or is being given it, of a partition or as a whole.
+        """
+        begun: dict[ShareKey, StateAnswer] = {}
+        if not self._initializing.isdisjoint(starts):
+            return ShareOffsetsAnswer(ErrorCode.NON_EMPTY_GROUP, message=HAS_STATE), begun
+        self._initializing.update(starts)  # heartbeats make no state of these meanwhile
+        try:
+            topics: dict[UUID, tuple[int, ...]] = {}
+            for key in starts:
+                topics[key.topic_id] = (*topics.get(key.topic_id, ()), key.partition)
+            answer = await self._ask(principal, Operation.READ, ShareOffsets(group_id, OffsetsPurpose.BEGIN, topics))
+            if answer.error is not ErrorCode.NONE:
+                return answer, begun
+            present = set(_keys(group_id, answer.partitions))
+            for key, start_offset in starts.items():
+                if key in present:
+                    begun[key] = StateAnswer(ErrorCode.NON_EMPTY_GROUP, message=HAS_STATE)
+                else:
+                    begun[key] = await self._states.initialize(key, answer.epoch, start_offset)
+            await self._report(group_id, [key for key, each in begun.items() if each.error is ErrorCode.NONE])
+        finally:
+            self._initializing.difference_update(starts)
+        return answer, begun
 
     async def delete_offsets(
         self, principal: Principal, group_id: str, topics: TopicPartitions | None, *, is_read: bool = False

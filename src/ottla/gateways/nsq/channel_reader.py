@@ -321,14 +321,16 @@ class ChannelReader:
     # --- the channel ------------------------------------------------------------------------------------------------
 
     def _limits(self) -> ShareLimits:
-        """NSQ has no limit of deliveries, and the client says how long it may take. Messages of DPUB come by
-        transactions, so what these did not commit is never delivered.
+        """NSQ has no limit of deliveries: the group's holds where it has a topic for dead letters. The client says how
+        long it may take. Messages of DPUB come by transactions, so what these did not commit is never delivered.
         """
         now_ms = self._clock.monotonic_ms()
         if self._known_limits is None or now_ms - self._limits_ms >= LIMITS_MS:
             limits = self._partitions.limits(self.channel)
             self._known_limits = limits._replace(
-                lock_ms=self._message_timeout_ms, deliveries_max=0, read_committed=True
+                lock_ms=self._message_timeout_ms,
+                deliveries_max=limits.deliveries_max if limits.letters_topic else 0,
+                read_committed=True,
             )
             self._limits_ms = now_ms
         return self._known_limits

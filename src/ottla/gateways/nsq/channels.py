@@ -26,7 +26,13 @@ TRIES_MS: Final = (20, 50, 100, 200, 500, *(1_000 for _ in range(20)))
 """How long to wait for the coordinator of the groups before it is asked again: it may have to read its log first."""
 
 _COMING: Final = frozenset(
-    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        # Members of the group, which are Kafka clients, are being given a start meanwhile.
+        ErrorCode.NON_EMPTY_GROUP,
+    }
 )
 
 
@@ -89,8 +95,8 @@ class NsqChannels:
     async def _make(self, principal: Principal, topic: TopicImage, channel: str, places: Sequence[Place]) -> None:
         is_first = not await self._groups.of_topic(topic.topic_id)
         starts = {ShareKey(channel, *place): self._start(topic, place, is_first=is_first) for place in places}
-        answer, altered = await self._groups.alter_offsets(principal, channel, starts)
-        _require_done([answer, *altered.values()])
+        answer, begun = await self._groups.begin(principal, channel, starts)
+        _require_done([answer, *begun.values()])
         self._first.update(starts)
 
     async def of_topic(self, principal: Principal, topic: TopicImage) -> list[str]:

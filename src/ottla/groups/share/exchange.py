@@ -55,12 +55,13 @@ class OffsetsPurpose(Enum):
 
     DESCRIBE = "describe"
     ALTER = "alter"
+    BEGIN = "begin"
     DELETE = "delete"
 
 
 class ShareOffsets(Struct, frozen=True):
     """The partitions of topics, by id, or of all topics of a group (None), whose start offsets are to be told, changed
-    or deleted. `ALTER` takes partitions without state too.
+    or deleted. `ALTER` takes partitions without state too, `BEGIN` nothing else, and groups with members.
     """
 
     group_id: str

@@ -120,12 +120,13 @@ class ShareGroups:
             if not isinstance(known, ShareGroup):
                 return ShareOffsetsAnswer()  # as in Kafka: it has no state anywhere
             group = known
-        elif request.purpose is OffsetsPurpose.ALTER and request.topics:
+        elif request.purpose in (OffsetsPurpose.ALTER, OffsetsPurpose.BEGIN) and request.topics:
             # A group can be given its start before its first member joins.
             group = self._find_or_new(step, request.group_id)
         else:
             group = self._find(request.group_id)
-        if request.purpose is not OffsetsPurpose.DESCRIBE and group.members:
+        is_change = request.purpose in (OffsetsPurpose.ALTER, OffsetsPurpose.DELETE)
+        if is_change and group.members:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
         asked = request.topics
         found: TopicPartitions = {}
@@ -136,7 +137,7 @@ class ShareGroups:
                 of_topic = partitions if request.purpose is OffsetsPurpose.DELETE else set(asked[topic_id]) & partitions
                 found[topic_id] = tuple(sorted(of_topic))
         epoch = group.epoch
-        if request.purpose is not OffsetsPurpose.DESCRIBE:
+        if is_change or (request.purpose is OffsetsPurpose.BEGIN and not group.members):
             epoch += 1
             step.outcome.write(records.group_record(group.group_id, epoch, group.metadata_hash))
         if request.purpose is OffsetsPurpose.DELETE and asked is not None:
