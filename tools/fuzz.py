@@ -67,6 +67,7 @@ PYTHON_TARGETS = (
     "frames",
     "group_records",
     "log_dump",
+    "logins",
     "nsq_commands",
     "recovery",
     "redis_commands",

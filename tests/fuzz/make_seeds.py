@@ -37,6 +37,8 @@ from ottla.transactions.records import TransactionRecord
 from ottla.transactions.transaction import Transaction
 from ottla.transactions.transaction_state import TransactionState
 from tests.fuzz import seed_files
+from tests.fuzz.targets.logins import ISSUER as TOKEN_ISSUER
+from tests.fuzz.targets.logins import TOKEN
 from tests.fuzz.targets.messages import MESSAGES, id_of
 from tests.fuzz.targets.requests import TOPIC, TOPIC_ID
 from tests.fuzz.targets.small_files import BASE_OFFSET
@@ -49,6 +51,7 @@ from tests.fuzz.targets.strangers import (
     introduction,
     said,
 )
+from tests.tokens import jwks
 from tests.unit.native.independent_codec import CODECS, HEADER_BYTES, pack
 from tests.unit.protocol import reference_codec
 from tests.unit.protocol import test_otlp_metrics as otlp
@@ -289,6 +292,27 @@ def strangers() -> Seeds:
         yield type(request).__name__, said((FRAME, encode_request(1, None, request, version)[4:]), hand, first)
 
 
+def logins() -> Seeds:
+    """Tokens, good and bad, and the messages that they come in."""
+    token = TOKEN.encode()
+    header, claims, signature = token.split(b".")
+    for name, each in {
+        "token": token,
+        "no-signature": header + b"." + claims + b".",
+        "other-claims": header + b"." + header + b"." + signature,
+        "none": b"eyJhbGciOiJub25lIn0." + claims + b".",
+        "no-parts": b"..",
+    }.items():
+        yield f"oauth-{name}", b"\0n,,\x01auth=Bearer " + each + b"\x01\x01"
+        yield f"signed-{name}", b"\x01" + each
+        yield f"unsigned-{name}", b"\x02" + each
+    yield "oauth-acts-as", b"\0n,a=bob=2C,\x01auth=Bearer " + token + b"\x01a=b\x01\x01"
+    yield "keys", b"\x03" + jwks(TOKEN_ISSUER)
+    yield "no-keys", b"\x03" + b'{"keys":[{"kty":"oct","k":"AA"},{"kty":"RSA","n":"AQ","e":"AQAB"}]}'
+    yield "plain", b"\x04\0alice\0secret"
+    yield "plain-wrong", b"\x04bob\0alice\0secret"
+
+
 def frames() -> Seeds:
     """Frames in one piece, in small pieces, and one that is too long."""
     small = b"".join(struct.pack(">i", size) + bytes(size) for size in (0, 1, 5, 300))
@@ -489,6 +513,7 @@ TARGETS = {
     "frames": frames,
     "group_records": group_records,
     "log_dump": log_dump,
+    "logins": logins,
     "messages": messages,
     "records": records_seeds,
     "recovery": recovery,

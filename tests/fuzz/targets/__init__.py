@@ -10,6 +10,7 @@ NAMES = (
     "frames",
     "group_records",
     "log_dump",
+    "logins",
     "messages",
     "nsq_commands",
     "recovery",
