@@ -59,8 +59,9 @@ conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java t
 	@OTTLA_BROKERS=$(BROKERS) $(BIN)/python -m pytest tests/conformance $(if $(PROCESSES),-n $(PROCESSES) --dist loadfile) $(if $(MARKED),-m "$(MARKED)")
 
 redis-scripts: COMMANDS = 200000
-redis-scripts: $(STAMP)/test ## Run random scripts of stream commands against a broker and a Redis server, and compare every reply (COMMANDS=2000000 for more)
-	@$(BIN)/python -m tools.redis_server --commands $(COMMANDS)
+redis-scripts: BROKERS = 1
+redis-scripts: $(STAMP)/test ## Run random scripts of stream commands against a broker, or one of a cluster (BROKERS=3), and a Redis server, and compare every reply
+	@$(BIN)/python -m tools.redis_server --commands $(COMMANDS) --brokers $(BROKERS)
 
 redis-py-tests: BROKERS = 1
 redis-py-tests: $(STAMP)/test ## Run redis-py's own stream tests against a broker, with both protocols (BROKERS=3 for one of a cluster)

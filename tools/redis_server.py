@@ -18,6 +18,9 @@ from tools.ports import free_ports
 
 PATIENTLY = ("-o", "Acquire::Retries=3", "-o", "DPkg::Lock::Timeout=300")
 SCRIPT_COMMANDS = 500
+CLUSTER_SETTINGS = {"redis.listener": "127.0.0.1:0", "default.replication.factor": "3", "min.insync.replicas": "1"}
+MOVING = frozenset({"RENAME", "RENAMENX"})
+"""What is refused where several brokers lead the keys, as happens when topics are replaced."""
 
 
 def install() -> None:
@@ -72,22 +75,28 @@ class RedisServer:
 
 def main() -> int:
     """Compare; 1 when replies differ."""
-    from tests.broker_process import BrokerProcess
-    from tests.conformance.redis_scripts import compare
+    from tests.cluster import Cluster
+    from tests.conformance.redis_scripts import compare, lead_all
     from tests.system.redis_address import redis_address
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commands", type=int, default=200_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--brokers", type=int, default=1, help="of several, one is asked for keys that another leads")
     given = parser.parse_args()
     install()
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        broker = BrokerProcess(directory / "data", {"redis.listener": "127.0.0.1:0"})
-        with RedisServer(directory) as redis, broker:
+        with RedisServer(directory) as redis, Cluster(directory, given.brokers, CLUSTER_SETTINGS) as cluster:
+            cluster.wait_until_registered()
+            leader, *others = (redis_address(broker) for broker in cluster.brokers.values())
+            asked = others[-1] if others else leader
             done, seed, different = 0, given.seed, 0
             while done < given.commands:
-                count, difference = compare(redis_address(broker), redis.address, seed, SCRIPT_COMMANDS)
+                if others:
+                    lead_all(leader)
+                without = MOVING if others else frozenset[str]()
+                count, difference = compare(asked, redis.address, seed, SCRIPT_COMMANDS, without=without)
                 done += count
                 seed += 1
                 if difference is not None:

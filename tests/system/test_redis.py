@@ -196,6 +196,18 @@ def test_approximate_trimming_removes_whole_nodes(raw: Callable[..., RawRedis], 
     assert client.call("XTRIM", key, "MAXLEN", "=", "5") == 595
 
 
+def test_a_node_of_which_all_is_deleted_is_trimmed_like_the_others(raw: Callable[..., RawRedis], key: str) -> None:
+    client = raw()
+    client.pipeline([("XADD", key, f"{number}-0", "n", "x" * 3_000) for number in range(1, 5)])
+    assert dict(zip(*[iter(client.call("XINFO", "STREAM", key))] * 2, strict=True))[b"radix-tree-keys"] == 4
+    client.pipeline([("XADD", key, f"{number}-0", "n", "y") for number in range(5, 8)])
+    assert client.call("XDEL", key, "7-0") == 1
+    client.call("XADD", key, "8-0", "n", "x" * 4_000)
+    assert client.call("XTRIM", key, "MINID", "7") == 6
+    assert client.call("XTRIM", key, "MINID", "~", "8") == 0
+    assert dict(zip(*[iter(client.call("XINFO", "STREAM", key))] * 2, strict=True))[b"radix-tree-keys"] == 1
+
+
 def test_an_entry_is_a_record_for_kafka(redis_broker: BrokerProcess, key: str) -> None:
     client_of(redis_broker).xadd(key, {"name": "Ottla", "n": "1"}, id="7-1")
     consumer = Consumer({"bootstrap.servers": redis_broker.bootstrap, "group.id": key})

@@ -119,7 +119,7 @@ def trim(stream: Stream, options: Options, now_ms: int) -> int:
     if options.policy == "acked":
         return _trim_acknowledged(stream, options, limit, now_ms)
     removed, floor, part = plan(stream, options, limit)
-    if removed:
+    if removed or (stream.nodes and stream.nodes[0].last_id < floor):  # a node may hold nothing but deleted entries
         stream.mark(now_ms, Trimmed(floor_bytes(floor), part))
         if options.policy == "delref":
             release_below(stream, floor, now_ms)
