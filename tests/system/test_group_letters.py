@@ -147,3 +147,17 @@ def test_records_that_say_when_they_are_too_old_become_letters_then(
     wait_until(is_written, "the letter", 60)
     [letter] = letters(broker, name, capsys)
     assert (letter["offset"], letter["reason"], letter["attempt"]) == (0, "Time to live is over.", 0)
+
+
+def test_a_group_does_not_write_letters_to_the_topic_that_it_reads(broker: BrokerProcess, name: str) -> None:
+    at = ["--bootstrap", broker.bootstrap]
+    command("topic", "create", *at, name, "--config", "errors.deadletterqueue.group.enable=true")
+    own = (f"errors.deadletterqueue.topic.name={name}", "errors.deadletterqueue.copy.record.enable=true")
+    command("config", "set", *at, "--group", name, "share.auto.offset.reset=earliest", *own)
+    produce(broker, name, b"bad")
+    work(broker, name, {b"bad": AcknowledgeType.REJECT}, bool)
+    produce(broker, name, b"next")
+    # What is behind it would be the letter, if there were one.
+    seen = work(broker, name, {}, bool)
+    assert [each.value for each in seen] == [b"next"]
+    assert seen[0].offset == 1

@@ -78,7 +78,7 @@ class DeadLetters:
 
     async def write(self, key: ShareKey, partition: Partition, letters: Sequence[Letter], limits: ShareLimits) -> None:
         """Satisfies `ottla.queues.letters.WriteLetters`."""
-        topic = await self._topic(limits.letters_topic, key.group_id)
+        topic = await self._topic(limits.letters_topic, key.group_id, partition.topic_partition.topic)
         if topic is None:
             return
         place = TopicPartition(topic.name, key.partition % len(topic.partitions))
@@ -94,14 +94,17 @@ class DeadLetters:
             if batch:
                 await self._append(place, batch)
 
-    async def _topic(self, name: str, group_id: str) -> TopicImage | None:
-        """The topic, or None where letters cannot go there."""
+    async def _topic(self, name: str, group_id: str, source: str) -> TopicImage | None:
+        """The topic, or None where letters of records of `source` cannot go there."""
         topic = self._current_image().topic(name)
         if topic is None and self._auto_create:
             topic = await self._topics.ensure(NewTopic(name, configs={GROUP_ENABLE: "true"}))
         reason = None
         if topic is None:
             reason = "it does not exist"
+        elif name == source:
+            # The group would read its own letters, and write them again, without an end.
+            reason = "it is the topic of the records themselves, where they stay"
         elif is_internal_topic(name):
             reason = "it holds a coordinator's state"
         elif self._topic_settings(name)[GROUP_ENABLE] != "true":
