@@ -1,4 +1,4 @@
-"""franz-go, kafkajs, the Java client, go-redis, ioredis: the programs that drive them, built once under `.peers/`."""
+"""franz-go, kafkajs, Kafka's Java client, go-redis, ioredis, nsqadmin: programs that are built once under `.peers/`."""
 
 from __future__ import annotations
 
@@ -30,12 +30,27 @@ def go_redis_program() -> Path:
     return _built("go-redis", "redis_go")
 
 
-def _built(peer: str, name: str) -> Path:
+def nsqadmin_program() -> Path:
+    """NSQ's web interface, as it is; raises as `franz_go_program`."""
+    return _built("nsqadmin", "nsqadmin_go", "github.com/nsqio/nsq/apps/nsqadmin")
+
+
+def chromium_program() -> str:
+    """A browser that needs no screen. Raises PeerUnavailableError where none is installed."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if (found := shutil.which(name)) is not None:
+            return found
+    raise PeerUnavailableError("a browser: chromium was not found (Debian: apt-get install chromium)")
+
+
+def _built(peer: str, name: str, package: str = ".") -> Path:
     folder = _folder_of(name, ("*.go", "go.*"))
     program = folder / peer
     if not program.exists():
         _fetch(peer, ["go", "mod", "download"], SOURCES / name)
-        subprocess.run(["go", "build", "-o", str(program), "."], check=True, cwd=SOURCES / name, timeout=BUILD_WITHIN_S)
+        subprocess.run(
+            ["go", "build", "-o", str(program), package], check=True, cwd=SOURCES / name, timeout=BUILD_WITHIN_S
+        )
     return program
 
 
