@@ -1,4 +1,4 @@
-"""Clients of others log in by OAUTHBEARER, with tokens that an issuer signed, and stay longer than a token is good."""
+"""Clients of others log in by OAUTHBEARER, with tokens that an issuer signed, and as clients did before Kafka 1.0."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsRes
 from tests.broker_process import BrokerProcess
 from tests.tokens import TokenIssuer, write_jwks
 
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 ISSUER = TokenIssuer.rsa("of-the-test")
 
 
@@ -34,13 +35,15 @@ ISSUER = TokenIssuer.rsa("of-the-test")
 def tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     directory = tmp_path_factory.mktemp("tokens")
     settings = {
-        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.enabled.mechanisms": "OAUTHBEARER,PLAIN,SCRAM-SHA-512",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{PLAIN} user_alice="pencil";',
         "sasl.oauthbearer.jwks.endpoint.url": write_jwks(directory / "keys.json", ISSUER),
         "sasl.oauthbearer.expected.audience": "ottla",
         "authorizer.class.name": "StandardAuthorizer",
         "super.users": "User:alice",
     }
-    with BrokerProcess(directory / "data", settings, protocol="SASL_PLAINTEXT") as broker:
+    users = {"OTTLA_SCRAM_USERS": "SCRAM-SHA-512=[name=alice,password=pencil]"}
+    with BrokerProcess(directory / "data", settings, protocol="SASL_PLAINTEXT", environment=users) as broker:
         yield broker
 
 
@@ -100,6 +103,20 @@ def test_kafka_python_logs_in(tokens: BrokerProcess) -> None:
     )
     assert next(consumer).value == b"value"
     consumer.close()
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_a_client_of_kafka_0_11_logs_in_by_messages_without_a_header(tokens: BrokerProcess, mechanism: str) -> None:
+    producer = kafka.KafkaProducer(
+        bootstrap_servers=tokens.bootstrap,
+        api_version=(0, 11),
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism=mechanism,
+        sasl_plain_username="alice",
+        sasl_plain_password="pencil",
+    )
+    assert producer.send("of-kafka-0.11", b"value").get(60).topic == "of-kafka-0.11"
+    producer.close()
 
 
 class AioProvider(aiokafka.abc.AbstractTokenProvider):
