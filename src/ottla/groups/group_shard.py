@@ -3,15 +3,12 @@
 from collections.abc import Callable, Collection, Hashable, Iterator
 from typing import TYPE_CHECKING, Final, cast
 
-from ottla.coordination.outcome import Answer, Outcome, TransactionEnd, Waiter
-from ottla.groups import group_config, inspection, joining, membership, offsets, record_format
+from ottla.coordination.outcome import Answer, Outcome, Waiter
+from ottla.groups import group_config, inspection, joining, membership, record_format
 from ottla.groups.answers import (
-    CommitAnswer,
     ConsumerDescribeAnswer,
     ConsumerHeartbeatAnswer,
     DeleteGroupAnswer,
-    DeleteOffsetsAnswer,
-    FetchAnswer,
     HeartbeatAnswer,
     JoinAnswer,
     LeaveAnswer,
@@ -23,12 +20,11 @@ from ottla.groups.deleted_topics import DeletedTopics
 from ottla.groups.group import Group, GroupType
 from ottla.groups.group_config import GroupConfig
 from ottla.groups.group_kind import GroupContext, GroupKind
+from ottla.groups.group_offsets import GroupOffsets
 from ottla.groups.group_state import GroupState
 from ottla.groups.kinds import new_kind
-from ottla.groups.offset_store import OffsetStore
-from ottla.groups.offset_sweep import SLICE_INTERVAL_MS, SLICE_ITEMS_MAX, OffsetSweep
-from ottla.groups.pending_offsets import PendingOffsets
-from ottla.groups.records import CommittedOffset, GroupRecord, OffsetRecord, Record
+from ottla.groups.offset_sweep import SLICE_INTERVAL_MS, SLICE_ITEMS_MAX
+from ottla.groups.records import GroupRecord, OffsetRecord, Record
 from ottla.groups.requests import (
     CommitOffsets,
     ConsumerHeartbeat,
@@ -53,7 +49,6 @@ from ottla.groups.step import (
 from ottla.metadata.image.image import MetadataImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.topic_partition import TopicPartition
 from ottla.model.transaction_marker import TransactionMarker
 
 if TYPE_CHECKING:
@@ -78,15 +73,11 @@ class GroupShard:
     __slots__ = (
         "_config",
         "_context",
-        "_deleted_topics",
         "_groups",
         "_is_loading",
         "_kinds",
         "_loaded_groups",
         "_offsets",
-        "_pending",
-        "_sweep",
-        "_to_expire",
     )
 
     def __init__(
@@ -97,18 +88,13 @@ class GroupShard:
     ) -> None:
         """`image` tells the metadata as it is now."""
         self._config = config
-        self._deleted_topics = deleted_topics
         self._groups: dict[str, Group] = {}
         self._context = GroupContext(self._groups, config, image)
         self._kinds: dict[GroupType, GroupKind] = {}
-        self._offsets = OffsetStore()
-        self._pending = PendingOffsets()
-        self._sweep = OffsetSweep(self._offsets, self._pending, deleted_topics)
+        self._offsets = GroupOffsets(self._groups, deleted_topics, config.offsets_retention_check_interval_ms)
         self._is_loading = True
         self._loaded_groups: Iterator[Group] = iter(())
         """Groups that were loaded and whose sessions have not begun yet."""
-        self._to_expire: Iterator[Group] | None = None
-        """The groups whose offsets are still to be looked at, while that is going on."""
 
     @property
     def group_count(self) -> int:
@@ -161,36 +147,20 @@ class GroupShard:
     def replay(self, record: Record) -> None:
         """Apply a record."""
         if isinstance(record, OffsetRecord):
-            self._replay_offset(record)
+            self._offsets.replay(record)
         elif isinstance(record, GroupRecord):
             self._replay_group(record)
         else:
             self.kind(record_format.kind_of(record)).replay(record)
 
-    def _replay_offset(self, record: OffsetRecord) -> None:
-        if record.committed is None:
-            self._offsets.remove(record.group_id, record.partition)
-            self._pending.discard(record.group_id, record.partition)
-        else:
-            self._pending.overtake(record.group_id, record.partition)
-            self._put_offset(record.group_id, record.partition, record.committed)
-
-    def _put_offset(self, group_id: str, partition: TopicPartition, committed: CommittedOffset) -> None:
-        if group_id not in self._groups:
-            self._groups[group_id] = ClassicGroup(group_id, committed.commit_timestamp_ms)
-        self._offsets.put(group_id, partition, committed)
-
     def replay_transactional(self, record: Record, producer_id: int) -> None:
         """Keep an offset that a producer committed until its transaction ends; nothing else is ever part of one."""
-        if isinstance(record, OffsetRecord) and record.committed is not None:
-            if record.group_id not in self._groups:
-                self._groups[record.group_id] = ClassicGroup(record.group_id, record.committed.commit_timestamp_ms)
-            self._pending.add(producer_id, record.group_id, record.partition, record.committed)
+        if isinstance(record, OffsetRecord):
+            self._offsets.replay_transactional(record, producer_id)
 
     def replay_transaction_end(self, producer_id: int, *, committed: bool) -> None:
         """The offsets of a transaction hold, or come to nothing."""
-        for group_id, partition, offset in self._pending.end(producer_id, committed=committed):
-            self._put_offset(group_id, partition, offset)
+        self._offsets.replay_transaction_end(producer_id, committed=committed)
 
     def _replay_group(self, record: GroupRecord) -> None:
         group = self._groups.get(record.group_id)
@@ -210,8 +180,7 @@ class GroupShard:
         step = self._step(now_ms)
         self._loaded_groups = iter(tuple(self._groups.values()))
         self._begin_sessions(step)
-        step.outcome.set_timer(OffsetExpiryTimer(), self._config.offsets_retention_check_interval_ms)
-        self._sweep.begin_all(step)
+        self._offsets.begin(step)
         return step.outcome
 
     def handle_unloaded(self) -> Outcome:
@@ -226,11 +195,11 @@ class GroupShard:
         """A timer is due."""
         step = self._step(now_ms)
         if isinstance(key, OffsetExpiryTimer):
-            self._expire_offsets(step)
+            self._offsets.expire(step)
         elif isinstance(key, LoadedGroupsTimer):
             self._begin_sessions(step)
         elif isinstance(key, OffsetSweepTimer):
-            self._sweep.go_on(step)
+            self._offsets.go_on_sweeping(step)
         else:
             assert isinstance(key, MemberTimer)
             group = self._groups.get(key.group_id)
@@ -384,7 +353,7 @@ class GroupShard:
     def handle_share_heartbeat(self, now_ms: int, said: "ShareHeartbeat", waiter: Waiter) -> Outcome:
         """ShareGroupHeartbeat: join, be there, hear what to read, leave."""
         group = self._groups.get(said.request.group_id)
-        if isinstance(group, ClassicGroup) and self._has_offsets(group.group_id):
+        if isinstance(group, ClassicGroup) and self._offsets.has_any(group.group_id):
             step = self._step(now_ms)
             message = f"Group {group.group_id} is not a share group."
             step.answer(waiter, self._shares.refusal(ErrorCode.GROUP_ID_NOT_FOUND, message))
@@ -408,57 +377,31 @@ class GroupShard:
     def handle_commit(self, now_ms: int, request: CommitOffsets, waiter: Waiter) -> Outcome:
         """OffsetCommit."""
         step = self._step(now_ms)
-        group = self._groups.get(request.committer.group_id)
-        if (group is None and not self._has_room) or (request.producer is not None and not self._has_pending_room):
-            step.answer(waiter, CommitAnswer(ErrorCode.POLICY_VIOLATION))
-        else:
-            step.answer(waiter, offsets.commit_offsets(step, group, request, self._deleted_topics.id_of))
+        step.answer(waiter, self._offsets.commit(step, request, has_room=self._has_room))
         return step.outcome
 
     def handle_fetch(self, now_ms: int, request: FetchOffsets, waiter: Waiter) -> Outcome:
-        """OffsetFetch. A group that does not exist has no offsets, nor has any in a topic that is gone."""
+        """OffsetFetch."""
         step = self._step(now_ms)
-        group = self._groups.get(request.group_id)
-        error = ErrorCode.NONE if group is None else group.check_fetch(request.member_id, request.member_epoch)
-        if error is not ErrorCode.NONE:
-            step.answer(waiter, FetchAnswer(error))
-            return step.outcome
-        found: dict[TopicPartition, CommittedOffset | None]
-        if request.partitions is None:
-            found = {
-                partition: committed
-                for partition, committed in self._offsets.of_group(request.group_id).items()
-                if not self._deleted_topics.is_orphaned(partition.topic, committed)
-            }
-        else:
-            found = {each: self._offset(request.group_id, each) for each in request.partitions}
-        unstable: frozenset[TopicPartition] = frozenset()
-        if request.require_stable and request.group_id in self._pending:
-            unstable = frozenset(each for each in found if self._pending.has(request.group_id, each))
-        step.answer(waiter, FetchAnswer(offsets=found, unstable=unstable))
+        step.answer(waiter, self._offsets.fetch(request))
         return step.outcome
 
     def handle_transaction_end(self, now_ms: int, marker: TransactionMarker, waiter: Waiter) -> Outcome:
-        """The marker of a transaction: its offsets hold from here on, or come to nothing. Answers with an Answer."""
+        """The marker of a transaction. Answers with an Answer."""
         step = self._step(now_ms)
-        step.outcome.write(TransactionEnd(marker))
-        step.answer(waiter, Answer())
+        step.answer(waiter, self._offsets.end_transaction(step, marker))
         return step.outcome
 
     def handle_delete_offsets(self, now_ms: int, request: DeleteOffsets, waiter: Waiter) -> Outcome:
         """OffsetDelete."""
         step = self._step(now_ms)
-        group = self._groups.get(request.group_id)
-        if group is None:
-            step.answer(waiter, DeleteOffsetsAnswer(ErrorCode.GROUP_ID_NOT_FOUND))
-        else:
-            step.answer(waiter, offsets.delete_offsets(step, group, self._offsets, self._pending, request))
+        step.answer(waiter, self._offsets.delete(step, request))
         return step.outcome
 
     def handle_topics_deleted(self, now_ms: int, topics: Collection[str]) -> Outcome:
         """Topics are gone, as `DeletedTopics` knows already: so are the offsets in them, a slice at a time."""
         step = self._step(now_ms)
-        self._sweep.begin(step, topics)
+        self._offsets.begin_sweep(step, topics)
         return step.outcome
 
     # Groups
@@ -478,27 +421,16 @@ class GroupShard:
         elif not group.is_empty:
             step.answer(waiter, DeleteGroupAnswer(ErrorCode.NON_EMPTY_GROUP))
         else:
-            offsets.delete_group(step, group, self._offsets, self._pending)
+            self._offsets.delete_group(step, group)
             step.answer(waiter, DeleteGroupAnswer())
         return step.outcome
 
     def _step(self, now_ms: int) -> Step:
         return Step(now_ms, self._config)
 
-    def _offset(self, group_id: str, partition: TopicPartition) -> CommittedOffset | None:
-        """The offset of a group in a partition, unless it was committed to a topic that is gone."""
-        committed = self._offsets.get(group_id, partition)
-        if committed is None or self._deleted_topics.is_orphaned(partition.topic, committed):
-            return None
-        return committed
-
     @property
     def _has_room(self) -> bool:
         return len(self._groups) < group_config.GROUPS_PER_SHARD_MAX
-
-    @property
-    def _has_pending_room(self) -> bool:
-        return len(self._pending) < group_config.PENDING_OFFSETS_PER_SHARD_MAX
 
     def _begin_sessions(self, step: Step) -> None:
         """Begin the sessions of loaded members, some in a turn of the loop; until then nobody is missed."""
@@ -514,30 +446,7 @@ class GroupShard:
                 step.outcome.set_timer(LoadedGroupsTimer(), SLICE_INTERVAL_MS)
                 return
 
-    def _expire_offsets(self, step: Step) -> None:
-        """Look through all groups, a slice in a turn of the loop; what one group has is one piece of work."""
-        if self._to_expire is None:
-            self._to_expire = iter(tuple(self._groups.values()))
-        looked_at = 0
-        for group in self._to_expire:
-            if self._groups.get(group.group_id) is not group:
-                continue
-            looked_at += 1 + self._offsets.count(group.group_id)
-            nothing_left = offsets.expire_offsets(step, group, self._offsets, self._pending)
-            is_awaited = isinstance(group, ClassicGroup) and group.members.pending
-            if nothing_left and group.is_empty and not is_awaited:
-                for record in group.tombstones():
-                    step.outcome.write(record)
-            if looked_at >= SLICE_ITEMS_MAX:
-                step.outcome.set_timer(OffsetExpiryTimer(), SLICE_INTERVAL_MS)
-                return
-        self._to_expire = None
-        step.outcome.set_timer(OffsetExpiryTimer(), self._config.offsets_retention_check_interval_ms)
-
     def _forget_if_blank(self, group: ClassicGroup) -> None:
         """A group that nobody is in and nothing is stored of leaves no trace: naming a group costs nothing for long."""
-        if group.state is GroupState.EMPTY and group.is_blank and not self._has_offsets(group.group_id):
+        if group.state is GroupState.EMPTY and group.is_blank and not self._offsets.has_any(group.group_id):
             self._groups.pop(group.group_id, None)
-
-    def _has_offsets(self, group_id: str) -> bool:
-        return group_id in self._offsets or group_id in self._pending

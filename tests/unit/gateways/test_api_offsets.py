@@ -117,7 +117,7 @@ async def test_a_commit_of_nothing_that_exists_does_not_reach_the_group(gateway:
 async def test_old_clients_set_a_retention_of_their_own(gateway: GroupGateway, version: int):
     await gateway.ask(OFFSET_COMMIT, commit_request(gateway, version, {0: 5}, retention_time_ms=60_000), version)
     shard = next(iter(gateway.coordinator._runtime.active_shards()))
-    (committed,) = shard._offsets.of_group("g").values()
+    (committed,) = shard._offsets._store.of_group("g").values()
     assert committed.expire_timestamp_ms == committed.commit_timestamp_ms + 60_000
 
 
