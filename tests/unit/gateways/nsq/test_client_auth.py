@@ -1,6 +1,7 @@
 """What AUTH lets a client do, in which order, and for how long."""
 
 import asyncio
+from functools import partial
 from typing import cast
 
 import pytest
@@ -127,3 +128,30 @@ async def test_a_secret_that_no_server_takes_is_refused() -> None:
 def test_what_is_no_address_of_an_auth_server_is_refused(text: str) -> None:
     with pytest.raises(InvalidSettingError):
         parse_auth_server(text)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2000000\r\n\r\n" + b" " * 2_000_000,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}",
+        b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n",
+        b"no HTTP at all",
+        b"",
+    ],
+    ids=["too large", "cut off", "an error", "nonsense", "nothing"],
+)
+async def test_the_next_server_is_asked_where_one_answers_with_what_is_no_answer(answer: bytes) -> None:
+    async def answer_with(body: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(body)
+        writer.close()
+
+    good = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(ALL) + ALL
+    listening = [await asyncio.start_server(partial(answer_with, each), "127.0.0.1", 0) for each in (answer, good)]
+    places = [f"127.0.0.1:{each.sockets[0].getsockname()[1]}" for each in listening]
+    servers = AuthServers([parse_auth_server(each) for each in places], "", lambda below: 0)
+    found = await servers.ask(b"secret", "10.0.0.7", has_tls=True, common_name="c")
+    assert (found.identity, found.allows("t", ""), found.allows("t", "c")) == ("i", True, True)
+    for each in listening:
+        each.close()
