@@ -71,6 +71,11 @@ class TrafficQuota:
         """Whether the client is over a quota, and is to get nothing more for now."""
         return self._rest is not None or self._connection.is_muted
 
+    @property
+    def is_counting(self) -> bool:
+        """Whether a quota applies to who brings what is worked on."""
+        return self._charge is not None
+
     def begin(self) -> None:
         """Something has arrived, and is worked on until `end`."""
         who = self._who()

@@ -43,14 +43,16 @@ class Answers:
         self,
         connection: Connection,
         keyspace: Keyspace,
+        on_sent: Callable[[int], None],
         on_room: Callable[[], None],
         on_end: Callable[[str], None],
     ) -> None:
-        """`on_room` is called when the socket takes more again, `on_end` when an answer left behind which the
-        connection ends, or one was lost.
+        """`on_sent` is called with the bytes of what is about to leave, `on_room` when the socket takes more again,
+        `on_end` when an answer left behind which the connection ends, or one was lost.
         """
         self._connection = connection
         self._keyspace = keyspace
+        self._on_sent = on_sent
         self._on_room = on_room
         self._on_end = on_end
         self._parts: list[bytes] = []
@@ -80,6 +82,7 @@ class Answers:
         self._parts = []
         self.size = 0
         self._chunks.append(chunk)
+        self._on_sent(len(chunk.data))
         for flush in self.take_awaited():
             if not flush.is_done:
                 chunk.undecided += 1

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.broker.traffic_quota import TrafficQuota
 from ottla.gateways.redis import reply as replies
 from ottla.gateways.redis.answers import LOST, Answers, LostError
 from ottla.gateways.redis.command_call import call
@@ -64,7 +65,14 @@ class RedisConnection:
         self._reader = CommandReader(bulk_bytes_max=config.bulk_bytes_max, command_bytes_max=config.command_bytes_max)
         self._commands: deque[list[bytes]] = deque()
         self._slots: list[ResponseSlot] = []
-        self._answers = Answers(connection, gateway.keyspace, self._pump_again, self._on_end)
+        self._quota = TrafficQuota(
+            gateway.broker.request_quotas,
+            gateway.broker.timer,
+            connection,
+            lambda: (session.principal, session.name.decode(errors="replace")),
+            self._pump_again,
+        )
+        self._answers = Answers(connection, gateway.keyspace, self._quota.pushed, self._pump_again, self._on_end)
         self._task: asyncio.Task[None] | None = None
         self._waiter: Waiter | None = None
         self._waits_until_ms: int | None = None  # of the command under way, if it has begun to wait
@@ -73,14 +81,17 @@ class RedisConnection:
         self._error: ProtocolError | None = None
         self._ends: str | None = None
         self._is_over = False
+        self._has_begun = False  # the next command: it ran before, and lacked something
 
     def on_frame(self, data: memoryview, buffer: "ReceiveBuffer", slot: "ResponseSlot") -> None:
         """Bytes have arrived; they may hold many commands, or a part of one."""
         self._slots.append(slot)
+        self._quota.begin()
         self._reader.feed(data)
         if not (self._reader.is_limited and self._commands):
             self._read()
         self.pump()
+        self._quota.end()
 
     def _read(self) -> None:
         """Take the commands that are whole; of who has to log in first one at a time, for it may be what lets it."""
@@ -89,6 +100,8 @@ class RedisConnection:
         try:
             while commands := reader.commands():
                 self._commands.extend(commands)
+                if self._quota.is_counting:
+                    self._quota.brings(sum(len(each) for arguments in commands for each in arguments))
                 if reader.is_limited:
                     return
         except ProtocolError as error:
@@ -102,6 +115,7 @@ class RedisConnection:
     def on_close(self) -> None:
         """The connection is gone."""
         self._is_over = True
+        self._quota.stop()
         if self._waiter is not None:
             self._waiter.cancel()
             self._waiter = None
@@ -116,7 +130,13 @@ class RedisConnection:
 
     @property
     def _is_busy(self) -> bool:
-        return self._task is not None or self._waiter is not None or self._answers.is_full or self._is_over
+        return (
+            self._task is not None
+            or self._waiter is not None
+            or self._answers.is_full
+            or (self._quota.is_resting and not self._has_begun)
+            or self._is_over
+        )
 
     def pump(self) -> None:
         """Run the commands that are here, as far as nothing has to be waited for."""
@@ -136,6 +156,7 @@ class RedisConnection:
 
     def _run(self, arguments: list[bytes]) -> None:
         session = self.session
+        self._has_begun = False
         session.commands += 1
         self.gateway.commands_total += 1
         if not self.gateway.is_ready or self.gateway.keyspace.is_holding:
@@ -232,6 +253,7 @@ class RedisConnection:
     def _run_again(self, arguments: list[bytes]) -> None:
         """Put a command back to where it was: it runs when the task is over."""
         self._commands.appendleft(arguments)
+        self._has_begun = True
         self.session.commands -= 1
         self.gateway.commands_total -= 1
 
