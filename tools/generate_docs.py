@@ -58,8 +58,8 @@ COMPATIBILITY_HEAD = """# Compatibility
 What the Kafka listener serves, beside what Apache Kafka 4.3 serves to clients. A request with an API or a version
 that is not served closes the connection, as in Kafka. ApiVersions tells every client beforehand.
 
-Ottla has one API of its own: DescribeDeliveries (31000), what share groups have in flight. ApiVersions names it only to
-Ottla's own client.
+Ottla has two APIs of its own: DescribeDeliveries (31000), what share groups have in flight, and DescribeHistory
+(31002), what became of a record in them. ApiVersions names them only to Ottla's own client.
 
 Kafka also answers keys 83 to 87 to clients, with which brokers store the state of share groups. It advertises keys
 71 and 72 only where a plugin receives telemetry; Ottla advertises them while a client metrics subscription exists.

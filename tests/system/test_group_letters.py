@@ -161,3 +161,31 @@ def test_a_group_does_not_write_letters_to_the_topic_that_it_reads(broker: Broke
     seen = work(broker, name, {}, bool)
     assert [each.value for each in seen] == [b"next"]
     assert seen[0].offset == 1
+
+
+def test_the_history_of_a_record_says_who_had_it_and_how_it_ended(
+    broker: BrokerProcess, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare(broker, name, ottla_history_ms="600000", share_delivery_count_limit="2")
+    produce(broker, name, b"good", b"poison")
+    work(broker, name, {b"poison": AcknowledgeType.RELEASE}, lambda seen: len(seen) == 3)
+    told = []
+    for offset in ("0", "1", "2"):
+        capsys.readouterr()
+        command("group", "history", "--bootstrap", broker.bootstrap, name, "0", offset, "--group", name, "--json")
+        events = json.loads(capsys.readouterr().out)
+        assert {each["group_id"] for each in events} <= {name}
+        told.append([(each["what"], each["deliveries"], bool(each["member_id"])) for each in events])
+    assert told == [
+        [("delivered", 1, True), ("accepted", 1, False)],
+        [
+            ("delivered", 1, True),
+            ("released", 1, False),
+            ("delivered", 2, True),
+            ("archived: delivered too often", 2, False),
+        ],
+        [],
+    ]
+    capsys.readouterr()
+    command("group", "history", "--bootstrap", broker.bootstrap, name, "0", "0")
+    assert "accepted" in capsys.readouterr().out

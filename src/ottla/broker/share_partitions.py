@@ -15,6 +15,7 @@ from ottla.broker.access import Authorizer, Operation, ResourceType, require
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.queues.deliveries import Deliveries
+from ottla.queues.history import Event, Histories
 from ottla.queues.recent_reads import RecentReads
 from ottla.queues.redelivery import Backoff
 from ottla.queues.remembered_batches import RememberedBatches
@@ -74,6 +75,7 @@ class SharePartitions:
         """How many of them are no members of it."""
         self._partitions: dict[ShareKey, asyncio.Task[SharePartition | ApiError]] = {}
         self._reads = RecentReads()
+        self._histories = Histories()
         self._remembered = RememberedBatches()
         self._waiters: dict[Place, set[asyncio.Event]] = {}
 
@@ -130,6 +132,18 @@ class SharePartitions:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {partition.topic_partition}")
         share = self.loaded(group_id, place)
         return None if share is None or not share.is_current else share.deliveries()
+
+    def history(self, principal: Principal, group_id: str, place: Place, offset: int) -> tuple[int, list[Event]]:
+        """How long a group has it remembered what becomes of records of a partition, and what did of one.
+
+        Raises ApiError as `deliveries` does.
+        """
+        partition = self._replicas.get_by_id(*place)
+        require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.TOPIC, partition.topic_partition.topic)
+        if not partition.is_leader:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {partition.topic_partition}")
+        history = self._histories.find(ShareKey(group_id, *place))
+        return (0, []) if history is None else (history.keep_ms, history.of(offset, self._clock.now_ms()))
 
     async def get(self, principal: Principal, group_id: str, place: Place) -> SharePartition:
         """The partition with its state, loaded when it is first needed. Raises ApiError."""
@@ -209,6 +223,7 @@ class SharePartitions:
             rng=self._rng,
             write_letters=self._write_letters,
             reads=self._reads,
+            history=self._histories.of(key),
             acquired_batches=self._remembered.take(key, (leader_epoch, state.state_epoch)),
         )
         if state.start_offset < 0:
@@ -249,6 +264,7 @@ class SharePartitions:
             settings.text("ottla.delivery.order") == "key",
             settings.integer("ottla.delivery.ahead.max"),
             tuple(map(int, settings.words("ottla.delivery.priority.weights"))),
+            settings.integer("ottla.history.ms"),
         )
 
     def _released(self, share: SharePartition) -> None:

@@ -7,6 +7,7 @@ import click
 
 from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.group_change import delete_groups, delete_offsets, reset
+from ottla.cli.group_history import history
 from ottla.cli.group_seek import seek
 from ottla.cli.group_show import consumer_group_document, share_group_document, show_consumer_group, show_share_group
 from ottla.cli.output import print_json, print_table
@@ -103,6 +104,7 @@ def _document(each: "GroupDescription | ShareGroupDescription") -> dict[str, Any
     return share_group_document(each) if isinstance(each, ShareGroupDescription) else consumer_group_document(each)
 
 
+group.add_command(history)
 group.add_command(reset)
 group.add_command(seek)
 group.add_command(delete_groups)

@@ -103,6 +103,7 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
     DESCRIBE_DELIVERIES = 31_000
     REDIS_COMMANDS = 31_001
+    DESCRIBE_HISTORY = 31_002
 
     @property
     def is_extension(self) -> bool:
@@ -235,6 +236,7 @@ APIS = _by_key(
         Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, "DeleteShareGroupOffsets", 0, 0, 0),
         Api(ApiKey.DESCRIBE_DELIVERIES, "DescribeDeliveries", 0, 0, 0),
         Api(ApiKey.REDIS_COMMANDS, "RedisCommands", 0, 0, 0),
+        Api(ApiKey.DESCRIBE_HISTORY, "DescribeHistory", 0, 0, 0),
     ]
 )
 """Every API by its key."""

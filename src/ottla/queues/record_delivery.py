@@ -12,6 +12,7 @@ from ottla.queues.acknowledgements import ARCHIVED, GAP, Run
 from ottla.queues.delivery_rate import DeliveryRate
 from ottla.queues.delivery_throttle import WHOLE, AcquiredBatches, Portion, delivered_before, joined, portion
 from ottla.queues.hint_reader import HintReader, Wanted
+from ottla.queues.history import DELIVERED, EXPIRED, History
 from ottla.queues.lanes import Lanes
 from ottla.queues.lease_timers import LeaseTimers
 from ottla.queues.letters import Letter
@@ -54,6 +55,7 @@ class RecordDelivery:
         *,
         timer: Timer,
         clock: Clock,
+        history: History,
         is_current: Callable[[], bool],
         on_released: Callable[[], None],
     ) -> None:
@@ -72,6 +74,7 @@ class RecordDelivery:
         self._writer = writer
         self._timer = timer
         self._clock = clock
+        self._history = history
         self._is_current = is_current
         self._on_released = on_released
         self._rate = DeliveryRate()
@@ -120,6 +123,7 @@ class RecordDelivery:
                     break
                 self._follow_log_start()
                 self._writer.limits = limits
+                self._history.keep_ms = limits.history_ms
                 ledger = self._ledger
                 ledger.set_order(limits.is_ordered, len(limits.weights))
                 if limits.weights:
@@ -151,6 +155,7 @@ class RecordDelivery:
                     self._rate.take(count)
                     if lane >= 0:
                         self._lanes.took(lane, count)
+                    self._history.note(self._clock.now_ms(), DELIVERED, acquired.runs, member_id)
                     return acquired
                 # Nothing but markers, gaps and aborted records lay there: read on behind them.
         return Acquired(b"", [])
@@ -301,6 +306,9 @@ class RecordDelivery:
             self._store_passed_over(becomes, reason)
 
     def _store_passed_over(self, becomes: list[Run], reason: str, *, is_state: bool = True) -> None:
+        if reason:
+            gone = [(first, last, max(0, count - 1)) for first, last, _, count in becomes]
+            self._history.note(self._clock.now_ms(), EXPIRED, gone)
         letters: tuple[Letter, ...] = ()
         if reason and self._writer.limits is not None and self._writer.limits.letters_topic:
             # That they were found counted as one delivery more.

@@ -28,3 +28,5 @@ class ShareLimits(NamedTuple):
     """
     weights: tuple[int, ...] = ()
     """Of each priority from 0 on; without any there are no priorities."""
+    history_ms: int = 0
+    """How long it is remembered what became of records; 0: not at all."""

@@ -20,6 +20,7 @@ from ottla.queues.acknowledgements import ACKNOWLEDGED, ARCHIVED, RENEW, Run, Se
 from ottla.queues.deliveries import Deliveries
 from ottla.queues.delivery_throttle import AcquiredBatches
 from ottla.queues.hint_reader import HintReader
+from ottla.queues.history import LOCK_OVER, MEMBER_GONE, History
 from ottla.queues.lease_timers import LeaseTimers
 from ottla.queues.letters import WriteLetters, letters_of
 from ottla.queues.log_reader import LogReader
@@ -67,10 +68,11 @@ class SharePartition:
         reads: RecentReads | None = None,
         write_letters: WriteLetters | None = None,
         acquired_batches: AcquiredBatches | None = None,
+        history: History | None = None,
     ) -> None:
         """`start_offset`, `state_epoch` and `batches` are the stored state, as it was read for `leader_epoch`. `reads`
         has what was read of the log for others. `acquired_batches` is what is known from before of records that were
-        acquired together.
+        acquired together. `history` is what is remembered of records.
 
         `on_released` is called when records may be delivered again, or others instead of them; `on_lost` when another
         leader has taken over.
@@ -84,6 +86,7 @@ class SharePartition:
         self.acquired_batches = acquired_batches or AcquiredBatches(
             (each.first, each.last) for each in batches if each.state not in (ACKNOWLEDGED, ARCHIVED)
         )
+        self._history = History() if history is None else history
         self._owners = Owners()
         self._leases = LeaseTimers(self.ledger, timer, self._lease_over)
         self._writer = StateWriter(
@@ -111,6 +114,7 @@ class SharePartition:
             self._writer,
             timer=timer,
             clock=clock,
+            history=self._history,
             is_current=lambda: self.is_current,
             on_released=self._tell_released,
         )
@@ -269,6 +273,7 @@ class SharePartition:
         self._leases.cancel_ended()
         if released:
             self._count(released)
+            self._history.note_given_back(self._clock.now_ms(), released, MEMBER_GONE)
             self._writer.write_later(released, letters_of(released, self._writer.limits))
             self._on_released(self)
         return is_all
@@ -349,6 +354,7 @@ class SharePartition:
         self._leases.cancel_ended()
         if released:
             self._count(released)
+            self._history.note_given_back(self._clock.now_ms(), released, LOCK_OVER)
             self._writer.write_later(released, letters_of(released, self._writer.limits))
             self._owners.tell_timed_out(owner, released)
         if released or not owner:
@@ -370,7 +376,7 @@ class SharePartition:
         decided: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
         batches = [StateBatch(*run, 0 if run[2] else delay.until_ms) for run in becomes]
         letters = letters_of(becomes, self._writer.limits, settled)
-        self._writer.write(StateWrite(change, batches, decided, delay.delay_ms, letters), linger_ms)
+        self._writer.write(StateWrite(change, batches, decided, delay.delay_ms, letters, tuple(settled)), linger_ms)
         return decided
 
     def _decide(self, writes: Sequence[StateWrite], error: ErrorCode) -> None:
@@ -385,6 +391,7 @@ class SharePartition:
                     if wait := self.ledger.commit(write.change):
                         self._leases.start(wait, write.delay_ms, NOT_HELD)
                     self._count(write.batches)
+                    self._history.note_settled(self._clock.now_ms(), write.batches, write.settled)
                     is_changed = True
                 elif self.ledger.roll_back(write.change, self._deliveries_max):
                     is_changed = True

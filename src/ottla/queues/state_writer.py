@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.native import DeliveryLedger
-from ottla.queues.acknowledgements import ACKNOWLEDGED, ACQUIRED, ARCHIVED, AVAILABLE, Run
+from ottla.queues.acknowledgements import ACKNOWLEDGED, ACQUIRED, ARCHIVED, AVAILABLE, Run, Settled
 from ottla.queues.letters import LETTER_RETRY_MS, Letter, WriteLetters
 from ottla.queues.share_limits import ShareLimits
 from ottla.queues.share_state import ShareKey
@@ -64,6 +64,8 @@ class StateWrite(NamedTuple):
     decided: "asyncio.Future[ErrorCode] | None" = None
     delay_ms: int = 0
     letters: tuple[Letter, ...] = ()
+    settled: tuple[Settled, ...] = ()
+    """How members settled the records, if they did."""
 
     def decide(self, error: ErrorCode) -> None:
         """Tell who waits for it."""

@@ -91,6 +91,8 @@ def _times(kind: str, noun: str) -> tuple[SettingDefinition, ...]:
     )
 
 
+HISTORY_MAX_MS: Final = 30 * 86_400_000
+
 AHEAD_MAX: Final = 100_000
 """The upper bound of ottla.delivery.ahead.max: as many runs of a stored state."""
 
@@ -154,6 +156,14 @@ GROUP_SETTINGS: Final[SettingTable] = setting_table(
             "0",
             Range(0, INT_MAX),
             "How many records a second a share group is given of each partition, with redeliveries; 0 for no limit.",
+        ),
+        _setting(
+            "ottla.history.ms",
+            SettingType.LONG,
+            "0",
+            Range(0, HISTORY_MAX_MS),
+            "How long the leader of a partition remembers what became of its records in a share group, or an NSQ "
+            "channel of its name, in memory: up to 20,000 events of a partition. 0: not at all.",
         ),
         _setting(
             "ottla.retry.backoff.jitter.percent",

@@ -55,6 +55,9 @@ class Settings:
     def boolean(self, name: str) -> bool:
         return False
 
+    def words(self, name: str) -> tuple[str, ...]:
+        return ()
+
 
 PARTITION = SimpleNamespace(
     topic_partition=SimpleNamespace(topic="t"),

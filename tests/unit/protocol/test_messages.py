@@ -17,6 +17,8 @@ NOT_IN_KIO = {
     "ProducerSnapshot": "kio has no files",
     "DescribeDeliveriesRequest": "an API of Ottla alone",
     "DescribeDeliveriesResponse": "an API of Ottla alone",
+    "DescribeHistoryRequest": "an API of Ottla alone",
+    "DescribeHistoryResponse": "an API of Ottla alone",
     "RedisCommandsRequest": "an API of Ottla alone",
     "RedisCommandsResponse": "an API of Ottla alone",
 }

@@ -99,6 +99,7 @@ ASKED: dict[ApiKey, set[Asked]] = {
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: {(Operation.READ, GROUP)},
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: {(Operation.DELETE, GROUP)},
     ApiKey.DESCRIBE_DELIVERIES: {(Operation.DESCRIBE, GROUP)},
+    ApiKey.DESCRIBE_HISTORY: {(Operation.DESCRIBE, GROUP)},
 }
 """What each asks first, of a client that may do nothing."""
 

@@ -96,6 +96,7 @@ APIS: Final = ApiTable(
         Row(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, "api_92_delete_share_group_offsets"),
         Row(ApiKey.DESCRIBE_DELIVERIES, 0, 0, "api_31000_describe_deliveries"),
         Row(ApiKey.REDIS_COMMANDS, 0, 0, "api_31001_redis_commands", is_between_brokers=True),
+        Row(ApiKey.DESCRIBE_HISTORY, 0, 0, "api_31002_describe_history"),
     )
 )
 """The APIs by key."""
