@@ -44,7 +44,7 @@ class Victim:
         self.name = f"victim-{uuid4().hex[:8]}"
         self._bootstrap = {"bootstrap.servers": broker.bootstrap, "log_level": 0}
         create_topic(broker.port, self.name, 2)
-        self._producer = Producer({**self._bootstrap, "transactional.id": self.name})
+        self._producer = Producer({**self._bootstrap, "transactional.id": self.name, "transaction.timeout.ms": 900_000})
         self._producer.init_transactions(WAIT_S)
         self._producer.begin_transaction()
         self._producer.produce(self.name, b"first", partition=0)

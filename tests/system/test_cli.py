@@ -852,7 +852,8 @@ def test_the_files_of_a_running_broker_are_shown(cli: Cli, filled: str) -> None:
 
 def test_transactions_are_listed_described_found_and_aborted(cli: Cli) -> None:
     topic, transactional_id = cli.topic(), f"cli-{uuid4().hex[:8]}"
-    producer = Producer({"bootstrap.servers": cli.broker.bootstrap, "transactional.id": transactional_id})
+    settings = {"transactional.id": transactional_id, "transaction.timeout.ms": 900_000}  # it outlasts all commands
+    producer = Producer({"bootstrap.servers": cli.broker.bootstrap, **settings})
     producer.init_transactions(DEADLINE_S)
     producer.begin_transaction()
     producer.produce(topic, b"open")

@@ -128,7 +128,8 @@ def test_the_make_targets_the_readme_names_exist() -> None:
 
 def test_the_commands_of_the_cli_document(shell: Callable[[str], str], broker: BrokerProcess) -> None:
     shell("ottla topic create events copy orders --partitions 2")
-    paying = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "payments"})
+    settings = {"transactional.id": "payments", "transaction.timeout.ms": 900_000}  # it outlasts all commands
+    paying = Producer({"bootstrap.servers": broker.bootstrap, **settings})
     paying.init_transactions(60)
     paying.begin_transaction()
     paying.produce("orders", "paid")
