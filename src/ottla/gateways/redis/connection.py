@@ -21,17 +21,17 @@ from ottla.gateways.redis import reply as replies
 from ottla.gateways.redis.answers import LOST, Answers, LostError
 from ottla.gateways.redis.command_call import call
 from ottla.gateways.redis.command_reader import CommandReader
-from ottla.gateways.redis.command_table import TRANSACTION, find_command
-from ottla.gateways.redis.error import ProtocolError, RedisError, arity, failed
+from ottla.gateways.redis.command_table import TRANSACTION
+from ottla.gateways.redis.connection_transactions import ConnectionTransactions
+from ottla.gateways.redis.error import ProtocolError, RedisError, failed
 from ottla.gateways.redis.fetched import Fetched
 from ottla.gateways.redis.forwarded_commands import ForwardedCommands
-from ottla.gateways.redis.forwarding import CROSSED
 from ottla.gateways.redis.logins import LoginMissingError
 from ottla.gateways.redis.long_reply import LongReplyError, Span, SpanBrokenError
 from ottla.gateways.redis.placement import ElsewhereError
 from ottla.gateways.redis.session import BlockError, OthersError, QuitError, Session
 from ottla.gateways.redis.stream_log import Flush
-from ottla.gateways.redis.transaction import MISSING, encoded, finish_queued, places_of_all, run_queued
+from ottla.gateways.redis.transaction import MISSING
 from ottla.gateways.redis.waiters import Waiter
 from ottla.model.errors import ApiError
 
@@ -46,7 +46,6 @@ logger = logging.getLogger(__name__)
 CHUNK_BYTES_MAX: Final = 256 * 1024
 """Answers beyond it are sent before more commands are run."""
 QUIT: Final = "the client quits"
-QUEUED_MAX: Final = 100_000
 
 BEFORE_LOGIN: Final = frozenset({b"AUTH", b"HELLO", b"QUIT", b"RESET"})
 """What is served to who has to log in first."""
@@ -77,6 +76,7 @@ class RedisConnection:
         self._waiter: Waiter | None = None
         self._waits_until_ms: int | None = None  # of the command under way, if it has begun to wait
         self._forwarded = ForwardedCommands(self)
+        self._transactions = ConnectionTransactions(self, self._forwarded)
         self._fetched: Fetched | None = None
         self._error: ProtocolError | None = None
         self._ends: str | None = None
@@ -169,7 +169,7 @@ class RedisConnection:
             if not session.is_known and arguments[0].upper() not in BEFORE_LOGIN:
                 raise RedisError("NOAUTH Authentication required.")
             if session.queued is not None or (name := arguments[0].upper()) in TRANSACTION:
-                self._transaction(arguments[0].upper(), arguments)
+                self._transactions.run(arguments[0].upper(), arguments)
             else:
                 self._answer(call(session, arguments, name))
         except RedisError as error:
@@ -273,6 +273,14 @@ class RedisConnection:
         """The reply to the command under way."""
         self._answer(data)
 
+    def begin_task(self, work: Coroutine[Any, Any, None]) -> None:
+        """The command under way goes on in a task; those behind it wait."""
+        self._spawn(work)
+
+    def finish_answers(self) -> None:
+        """What has been answered may leave."""
+        self._finish_chunk()
+
     def block(self, block: BlockError) -> None:
         """The command under way waits."""
         self._wait(block)
@@ -327,111 +335,6 @@ class RedisConnection:
     def _pump_again(self) -> None:
         if not self._is_over:
             self.pump()
-
-    # --- transactions -----------------------------------------------------------------------------------------------
-
-    def _transaction(self, name: bytes, arguments: list[bytes]) -> None:
-        session = self.session
-        if name in TRANSACTION:
-            count = TRANSACTION[name]
-            if len(arguments) != count if count >= 0 else len(arguments) < -count:
-                raise arity(name.decode().lower())
-        match name:
-            case b"EXEC":
-                self._exec()
-            case b"QUIT":
-                raise QuitError
-            case b"RESET":
-                session.end_transaction()
-                self._answer(call(session, arguments))
-            case _ if session.queued is None:
-                self._before_transaction(name, arguments)
-            case _:
-                self._in_transaction(name, arguments, session.queued)
-
-    def _before_transaction(self, name: bytes, arguments: list[bytes]) -> None:
-        session = self.session
-        match name:
-            case b"DISCARD":
-                raise RedisError("ERR DISCARD without MULTI")
-            case b"MULTI":
-                session.queued = []
-            case b"WATCH":
-                session.begin(self.gateway.table[name], arguments)
-                try:
-                    for key in arguments[1:]:
-                        session.watch(key)
-                except ElsewhereError:
-                    self._spawn(self._forwarded.watch(arguments[1:]))
-                    return
-            case _:
-                assert name == b"UNWATCH", name
-                session.watched = {}
-        self._answer(replies.OK.data)
-
-    def _in_transaction(self, name: bytes, arguments: list[bytes], queued: list[list[bytes]]) -> None:
-        match name:
-            case b"DISCARD":
-                self.session.end_transaction()
-                self._answer(replies.OK.data)
-                return
-            case b"MULTI":
-                raise RedisError("ERR MULTI calls can not be nested")
-            case b"WATCH":
-                raise RedisError("ERR WATCH inside MULTI is not allowed")
-        if name != b"UNWATCH":
-            self.session.begin(find_command(self.gateway.table, arguments), arguments)
-        if len(queued) >= QUEUED_MAX:
-            raise RedisError(f"ERR MULTI holds more than {QUEUED_MAX} commands")
-        queued.append(arguments)
-        self._answer(replies.QUEUED.data)
-
-    def _exec(self) -> None:
-        session = self.session
-        queued, has_failed = session.queued, session.has_failed
-        if queued is None:
-            raise RedisError("ERR EXEC without MULTI")
-        watched, has_changed = session.watched, False
-        leader = None if has_failed else self._leader_of(queued)
-        if leader is None:
-            has_changed = bool(watched) and session.has_changed
-        session.end_transaction()
-        if has_failed:
-            raise RedisError("EXECABORT Transaction discarded because of previous errors.")
-        if leader is not None:
-            places = [*watched, *places_of_all(session, queued)]
-            self._spawn(self._forwarded.transaction(queued, watched, places, leader))
-            return
-        if has_changed:
-            self._answer(replies.encode(replies.NULL_ARRAY, session.protocol))
-            return
-        answers: list[bytes] = []
-        missing = run_queued(session, queued, answers)
-        if missing is None:
-            self._answer(encoded(answers))
-        else:
-            self.gateway.hold()
-            self._spawn(self._finish_exec(queued, answers, missing))
-
-    def _leader_of(self, queued: list[list[bytes]]) -> int | None:
-        """The broker that leads all keys of a transaction, None for this one. Raises RedisError for several."""
-        placement = self.gateway.keyspace.placement
-        if not placement.has_peers:
-            return None
-        owner = self.gateway.forwarding.owner_of_all([*self.session.watched, *places_of_all(self.session, queued)])
-        if owner is None:
-            self.session.end_transaction()
-            raise RedisError(f"EXECABORT {CROSSED}")
-        return None if owner == placement.own_id else owner
-
-    async def _finish_exec(self, queued: list[list[bytes]], answers: list[bytes], missing: Exception) -> None:
-        try:
-            await finish_queued(self.session, queued, answers, missing)
-            self._answer(encoded(answers))
-        finally:
-            self.gateway.release()
-        self._finish_chunk()
-        self.gateway.serve_waiters()
 
     # --- answers ----------------------------------------------------------------------------------------------------
 

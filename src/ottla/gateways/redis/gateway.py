@@ -166,7 +166,7 @@ class RedisGateway:
         if isinstance(missing, NodeMissingError):
             fetched.add(*await missing.stream.log.load_nodes(missing.index, fetched.next_bytes))
         elif isinstance(missing, TopicMissingError):
-            await self.keyspace.make_topic(missing.place, session.principal)
+            await self.keyspace.opening.open(missing.place, session.principal)
         elif isinstance(missing, LoginMissingError):
             connection = self._connections.get(missing.session.identity)
             await self.logins.check(missing, None if connection is None else connection.connection)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.gateways.redis import key_names
 from ottla.gateways.redis.error import RedisError
+from ottla.gateways.redis.key_opening import KeyOpening
 from ottla.gateways.redis.key_topics import KeyTopics
 from ottla.gateways.redis.node_cache import NodeCache
 from ottla.gateways.redis.placement import KEY_SETTING, ElsewhereError, Place, Placement
@@ -23,9 +24,7 @@ from ottla.gateways.redis.stream import NodeLimits, Stream
 from ottla.gateways.redis.stream_log import Flush, StreamLog
 from ottla.gateways.redis.stream_records import Began, Dropped, Ended
 from ottla.metadata.image.image import topic_resource
-from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.principal import Principal
 from ottla.native.errors import KernelError
 
 if TYPE_CHECKING:
@@ -38,11 +37,7 @@ SPARE_MS: Final = 60_000
 """For so long the topic of a key that was deleted is kept, in case the key is used again."""
 FREE_MS: Final = 30_000
 EXPIRY_LOOK_MS: Final = 24 * 3600 * 1000
-NAMES_TRIED_MAX: Final = 100
 KEY_BYTES_MAX: Final = 16 * 1024
-
-MOVING_POLL_MS: Final = 10
-_MOVING: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class TopicMissingError(Exception):
@@ -68,14 +63,15 @@ class Keyspace:
         self.cache = NodeCache(config.cache_bytes)
         self.changes = 0
         """How many changes there were, as INFO counts them."""
-        self._spare: dict[Place, Stream] = {}
-        self._making: dict[Place, tuple[Principal, asyncio.Task[ApiError | None]]] = {}
+        self.spare: dict[Place, Stream] = {}
+        """Streams of topics without a key."""
         self._dirty: list[Stream] = []
         self._failed: dict[Place, Stream] = {}
-        self._unread: dict[Place, str] = {}
+        self.unread: dict[Place, str] = {}
         """Topics of keys that could not be read, on a broker that is alone."""
         self.placement = Placement(broker)
         self.topics = KeyTopics(broker, config, self.placement)
+        self.opening = KeyOpening(broker, self)
         self._began_ms = broker.clock.now_ms()
         self.awaited: set[Flush] = set()
         """Changes that the answers of the commands under way rest on."""
@@ -110,11 +106,11 @@ class Keyspace:
     def topic_of(self, database: int, key: bytes) -> str:
         """The topic of a key: the one that it has, or is to get."""
         place = database, key
-        stream = self.databases[database].get(key) or self._spare.get(place)
+        stream = self.databases[database].get(key) or self.spare.get(place)
         if stream is not None:
             topic: str = stream.log.topic
             return topic
-        return self._unread.get(place) or self.placement.topic_of(place) or key_names.topic_of_key(database, key)
+        return self.unread.get(place) or self.placement.topic_of(place) or key_names.topic_of_key(database, key)
 
     def owner_of(self, place: Place) -> int | None:
         """The broker that leads a key, NO_LEADER for nobody; None for a key that there is not."""
@@ -140,9 +136,9 @@ class Keyspace:
         if len(key) > KEY_BYTES_MAX:
             raise RedisError(f"ERR keys of more than {KEY_BYTES_MAX} bytes are not served")
         place = database, key
-        if not self._has_spare(place):
+        if not self.has_spare(place):
             raise TopicMissingError(place)
-        stream = self.databases[database][key] = self._spare.pop(place)
+        stream = self.databases[database][key] = self.spare.pop(place)
         self.changed(stream)
         stream.mark(now_ms, Began(database, key))
         self._tell_key(stream)
@@ -150,7 +146,7 @@ class Keyspace:
 
     def _require_here(self, place: Place) -> None:
         """A key is not among those that are served: see whether it is one that is to be read, or another broker's."""
-        if self._unread and place in self._unread:
+        if self.unread and place in self.unread:
             raise TopicMissingError(place)
         if not self.placement.has_peers:
             return
@@ -160,7 +156,7 @@ class Keyspace:
         leader = self.placement.leader_of(topic)
         if leader != self.placement.own_id:
             raise ElsewhereError(place, leader)
-        if not self._has_spare(place) and not self._is_served(topic):
+        if not self.has_spare(place) and not self.is_served(topic):
             raise TopicMissingError(place)
 
     def _tell_key(self, stream: Stream) -> None:
@@ -231,18 +227,18 @@ class Keyspace:
 
     def _keep_spare(self, stream: Stream) -> None:
         place = self._place_of_topic(stream)
-        if place is None or place in self._spare:
+        if place is None or place in self.spare:
             self._drop(stream)
         else:
-            self._spare[place] = stream
+            self.spare[place] = stream
             self._broker.timer.schedule(SPARE_MS, lambda: self._spare_over(place, stream, stream.version))
 
     def _place_of_topic(self, stream: Stream) -> Place | None:
         return self.placement.key_of(stream.log.topic)
 
     def _spare_over(self, place: Place, stream: Stream, version: int) -> None:
-        if self._spare.get(place) is stream and stream.version == version:
-            del self._spare[place]
+        if self.spare.get(place) is stream and stream.version == version:
+            del self.spare[place]
             self._drop(stream)
 
     def _drop(self, stream: Stream) -> None:
@@ -274,83 +270,16 @@ class Keyspace:
 
     # --- topics -----------------------------------------------------------------------------------------------------
 
-    async def make_topic(self, place: Place, principal: Principal) -> None:
-        """Have a topic for a key: here, made by somebody if it has to be made, or known to be led elsewhere. Raises
-        ApiError.
-        """
-        while True:
-            if place not in self._making:
-                making = self._broker.tasks.spawn(self._try_to_make_topic(place, principal), "redis-make-topic")
-                self._making[place] = principal, making
-                making.add_done_callback(lambda _: self._making.pop(place, None))
-            maker, making = self._making[place]
-            refusal = await asyncio.shield(making)
-            if refusal is None:
-                return
-            if maker == principal:
-                raise refusal
-
-    async def _try_to_make_topic(self, place: Place, principal: Principal) -> ApiError | None:
-        """Returns why there is none, which is no crash of ours."""
-        try:
-            await self._make_topic(place, principal)
-        except ApiError as refusal:
-            return refusal
-        return None
-
-    async def _make_topic(self, place: Place, principal: Principal) -> None:
-        if self._has_spare(place) or place[1] in self.databases[place[0]]:
-            return
-        name = key_names.topic_of_key(*place)
-        for number in range(NAMES_TRIED_MAX):
-            tried = name if not number else f"{name}-{number}"
-            for each in (self._unread.get(place), self.placement.topic_of(place), tried):
-                if each is not None and await self._adopt(place, each):
-                    return
-            if tried in self.topics.dropped:
-                continue
-            if await self.topics.create(place, tried, principal):
-                if self.placement.has_peers and self.topics.rival_of(place, tried) is not None:
-                    await self.topics.delete_unused(tried)
-                    return
-                stream = self._stream(tried)
-                stream.log.open()
-                self._spare[place] = stream
-                return
-            if await self._adopt(place, tried):
-                return
-        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"too many topics have names like {name}")
-
-    async def _adopt(self, place: Place, topic: str) -> bool:
-        """Serve a topic that was made for the key; returns whether there is such a topic, here or elsewhere."""
-        if self.placement.key_of(topic) != place or topic in self.topics.dropped or self._is_served(topic):
-            return False
-        if any(each.log.topic == topic for each in self._spare.values()):
-            return False
-        if self.placement.has_peers and self.placement.leader_of(topic) != self.placement.own_id:
-            return True  # the command finds out by whom
-        stream = self._stream(topic)
-        try:
-            await stream.log.load(set())
-        except (KernelError, OSError) as error:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {topic} cannot be read: {error}") from error
-        except ApiError as error:
-            if self.placement.has_peers and error.code in _MOVING:
-                await self._broker.timer.sleep(MOVING_POLL_MS)
-                return True
-            raise
-        self._unread.pop(place, None)
-        self._place(stream)
-        return self._has_spare(place) or place[1] in self.databases[place[0]]
-
-    def _has_spare(self, place: Place) -> bool:
-        stream = self._spare.get(place)
+    def has_spare(self, place: Place) -> bool:
+        """Whether there is a topic for a key that does not exist."""
+        stream = self.spare.get(place)
         if stream is not None and not stream.log.is_current:
-            del self._spare[place]
+            del self.spare[place]
             return False
         return stream is not None
 
-    def _is_served(self, topic: str) -> bool:
+    def is_served(self, topic: str) -> bool:
+        """Whether a topic is that of a key which exists here."""
         return any(stream.log.topic == topic for database in self.databases for stream in database.values())
 
     def _lose(self, stream: Stream) -> None:
@@ -361,9 +290,10 @@ class Keyspace:
 
     def _note_unread(self, place: Place, topic: str) -> None:
         if not self.placement.has_peers:  # among several the metadata say where a key is
-            self._unread[place] = topic
+            self.unread[place] = topic
 
-    def _stream(self, topic: str) -> Stream:
+    def new_stream(self, topic: str) -> Stream:
+        """A stream that is to be read from a topic."""
         stream = Stream(self.limits, self._journaled)
         stream.touch = self.cache.touch
         stream.log = StreamLog(stream, topic, self._broker, self._on_failed)
@@ -377,7 +307,7 @@ class Keyspace:
         for topic in image.topics():
             is_led = not self.placement.has_peers or self.placement.leader_of(topic.name) == self.placement.own_id
             if is_led and KEY_SETTING in image.config(topic_resource(topic.name)):
-                stream = self._stream(topic.name)
+                stream = self.new_stream(topic.name)
                 try:
                     await stream.log.load(replaced)
                 except (ApiError, KernelError, OSError) as error:
@@ -390,9 +320,9 @@ class Keyspace:
                     found.append(stream)
         # Of two that have one key, the one that was replaced by the other has not been told so before a crash.
         for stream in sorted(found, key=lambda each: each.log.topic in replaced):
-            self._place(stream)
+            self.place_stream(stream)
 
-    def _place(self, stream: Stream) -> None:
+    def place_stream(self, stream: Stream) -> None:
         """A stream has been read from its log."""
         self._take_back_rename(stream)
         if stream.is_dropped:
@@ -451,12 +381,12 @@ class Keyspace:
         self._broker.tasks.spawn(self._reload(place, stream.log.topic), "redis-reload")
 
     async def _reload(self, place: Place, topic: str) -> None:
-        stream = self._stream(topic)
+        stream = self.new_stream(topic)
         try:
             await stream.log.load(set())
         except (ApiError, KernelError, OSError):
             self._note_unread(place, topic)
         else:
-            self._place(stream)
+            self.place_stream(stream)
         finally:
             self._failed.pop(place, None)
