@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from ottla.gateways.redis import key_names
+from ottla.model import redis_key
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.native.errors import KernelError
@@ -56,7 +56,7 @@ class KeyOpening:
     async def _make(self, place: Place, principal: Principal) -> None:
         if self._keyspace.has_spare(place) or place[1] in self._keyspace.databases[place[0]]:
             return
-        name = key_names.topic_of_key(*place)
+        name = redis_key.topic_of_key(*place)
         for number in range(NAMES_TRIED_MAX):
             tried = name if not number else f"{name}-{number}"
             for each in (self._keyspace.unread.get(place), self._keyspace.placement.topic_of(place), tried):

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
-from ottla.gateways.redis import key_names
 from ottla.gateways.redis.placement import KEY_SETTING, Place, Placement
 from ottla.gateways.redis.stream_log import Flush
 from ottla.metadata.controller.topic_creation import NewTopic
+from ottla.model import redis_key
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import Principal, broker_principal
@@ -48,7 +48,7 @@ class KeyTopics:
         Either way it is known here when this returns, if it can be known. Raises ApiError.
         """
         configs: dict[str, str | None] = {
-            KEY_SETTING: key_names.setting_of_key(*place),
+            KEY_SETTING: redis_key.setting_of_key(*place),
             "cleanup.policy": "delete",
             "retention.ms": "-1",
             "retention.bytes": "-1",
@@ -148,7 +148,7 @@ class KeyTopics:
 
     async def _try_to_tell(self, topic: str, place: Place) -> str | None:
         principal = broker_principal(self._placement.own_id)
-        setting = key_names.setting_of_key(*place)
+        setting = redis_key.setting_of_key(*place)
         try:
             await self._broker.cluster_topics.configure(principal, topic, KEY_SETTING, setting)
         except ApiError as error:

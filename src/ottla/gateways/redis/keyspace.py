@@ -14,7 +14,6 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from ottla.gateways.redis import key_names
 from ottla.gateways.redis.error import RedisError
 from ottla.gateways.redis.key_opening import KeyOpening
 from ottla.gateways.redis.key_topics import KeyTopics
@@ -24,6 +23,7 @@ from ottla.gateways.redis.stream import NodeLimits, Stream
 from ottla.gateways.redis.stream_log import Flush, StreamLog
 from ottla.gateways.redis.stream_records import Began, Dropped, Ended
 from ottla.metadata.image.image import topic_resource
+from ottla.model import redis_key
 from ottla.model.errors import ApiError
 from ottla.native.errors import KernelError
 
@@ -110,7 +110,7 @@ class Keyspace:
         if stream is not None:
             topic: str = stream.log.topic
             return topic
-        return self.unread.get(place) or self.placement.topic_of(place) or key_names.topic_of_key(database, key)
+        return self.unread.get(place) or self.placement.topic_of(place) or redis_key.topic_of_key(database, key)
 
     def owner_of(self, place: Place) -> int | None:
         """The broker that leads a key, NO_LEADER for nobody; None for a key that there is not."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from ottla.gateways.redis import key_names
 from ottla.metadata.image.image import NO_LEADER, ConfigResourceType, topic_resource
+from ottla.model import redis_key
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -44,11 +44,11 @@ class Placement:
     def key_of(self, topic: str) -> Place | None:
         """The key that a topic was made for, or has since; None for a topic that is no stream."""
         setting = self._broker.image.config(topic_resource(topic)).get(KEY_SETTING, "")
-        return key_names.key_of_setting(setting) if setting else None
+        return redis_key.key_of_setting(setting) if setting else None
 
     def topic_of(self, place: Place) -> str | None:
         """The topic of a key; None where the key is not known."""
-        name = key_names.topic_of_key(*place)
+        name = redis_key.topic_of_key(*place)
         if self.key_of(name) == place and self._broker.image.topic(name) is not None:
             return name
         return self.topics.get(place)
@@ -62,7 +62,7 @@ class Placement:
             found: dict[Place, str] = {}
             for resource, settings in image.configs.items():
                 if resource.type is ConfigResourceType.TOPIC and KEY_SETTING in settings:
-                    place = key_names.key_of_setting(settings[KEY_SETTING])
+                    place = redis_key.key_of_setting(settings[KEY_SETTING])
                     if place is not None:
                         found[place] = resource.name
             self._topics = found
@@ -70,7 +70,7 @@ class Placement:
 
     def another_topic_of(self, place: Place, known: set[str]) -> str | None:
         """A topic of a key that is none of those."""
-        setting = key_names.setting_of_key(*place)
+        setting = redis_key.setting_of_key(*place)
         for resource, settings in self._broker.image.configs.items():
             is_topic = resource.type is ConfigResourceType.TOPIC and resource.name not in known
             if is_topic and settings.get(KEY_SETTING) == setting:

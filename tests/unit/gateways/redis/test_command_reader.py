@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.gateways.redis import glob, inline, key_names, listpack, numbers, stream_id
+from ottla.gateways.redis import glob, inline, listpack, numbers, stream_id
 from ottla.gateways.redis.command_reader import ARGUMENTS_MAX, LINE_BYTES_MAX, CommandReader
 from ottla.gateways.redis.error import ProtocolError
 from tests.redis_client import encoded
@@ -62,9 +62,7 @@ def test_mistakes_have_the_words_of_redis(data: bytes, reason: str) -> None:
         each.commands()
 
 
-@pytest.mark.parametrize(
-    "module", [glob, inline, key_names, listpack, numbers, stream_id], ids=lambda each: each.__name__
-)
+@pytest.mark.parametrize("module", [glob, inline, listpack, numbers, stream_id], ids=lambda each: each.__name__)
 def test_examples(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
 

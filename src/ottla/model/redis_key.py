@@ -16,6 +16,8 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 PREFIX: Final = "redis-"
 PLAIN_LENGTH_MAX: Final = 200
 _PLAIN: Final = re.compile(rb"[a-zA-Z0-9._][a-zA-Z0-9._-]*").fullmatch
+DATABASE_DIGITS_MAX: Final = 9
+"""Whoever makes a topic may write anything into the setting, and Python reads no number of thousands of digits."""
 _KEPT: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 
@@ -55,6 +57,6 @@ def key_of_setting(text: str) -> tuple[int, bytes] | None:
     (3, b'a b')
     """
     database, colon, key = text.partition(":")
-    if not colon or not database.isascii() or not database.isdigit():
+    if not colon or not database.isascii() or not database.isdigit() or len(database) > DATABASE_DIGITS_MAX:
         return None
     return int(database), unquote_to_bytes(key)
