@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ottla.broker.access import ALLOW_ALL, Authorizer, Operation, ResourceType, require
 from ottla.broker.config_entry import ConfigEntry, ConfigSource, ConfigSynonym
 from ottla.broker.delivery_rights import require_delivery
+from ottla.broker.redis_key_rights import require_key
 from ottla.metadata.controller.config_alteration import AlterOperation, ResourceAlteration
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.controller.decision import Outcome
@@ -207,6 +208,7 @@ class ConfigService:
                     outcomes[request.resource] = None
                 else:
                     require_delivery(self._authorizer, principal, request, self._controller.image)
+                    require_key(self._authorizer, principal, request, self._controller.image)
                     await self._check_own(request)
                     allowed.append(request)
             except ApiError as error:

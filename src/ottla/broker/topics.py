@@ -13,6 +13,7 @@ from ottla.broker.config import BrokerConfig
 from ottla.broker.delivery_rights import require_delivery_of_new
 from ottla.broker.internal_topics import new_internal_topic
 from ottla.broker.quota_manager import NO_MUTATION_QUOTA, MutationQuota
+from ottla.broker.redis_key_rights import require_key_of_new
 from ottla.metadata.controller.controller import Controller
 from ottla.metadata.controller.decision import Outcome
 from ottla.metadata.controller.partition_growth import NewPartitions
@@ -120,7 +121,7 @@ class TopicService:
     ) -> dict[str, Outcome[CreatedTopic]]:
         """Create topics; the outcome of each by its name."""
         refused = self._refused_creations(principal, (topic.name for topic in topics))
-        refused = self._refused_deliveries(principal, topics) | refused
+        refused = self._refused_settings(principal, topics) | refused
         taken = _taken(quota, {each.name: self._controller.partitions_of(each) for each in topics}, refused)
 
         async def act(allowed: Sequence[NewTopic]) -> dict[str, Outcome[CreatedTopic]]:
@@ -304,11 +305,12 @@ class TopicService:
             return self._refused(principal, Operation.CREATE, names)
         return {}
 
-    def _refused_deliveries(self, principal: Principal, topics: Iterable[NewTopic]) -> dict[str, ApiError]:
+    def _refused_settings(self, principal: Principal, topics: Iterable[NewTopic]) -> dict[str, ApiError]:
         refused: dict[str, ApiError] = {}
         for topic in topics:
             try:
                 require_delivery_of_new(self._authorizer, principal, topic)
+                require_key_of_new(self._authorizer, principal, topic)
             except ApiError as error:
                 refused[topic.name] = error
         return refused

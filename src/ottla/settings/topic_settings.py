@@ -9,6 +9,7 @@ from ottla.settings.value import SettingValue
 
 MIN_ISR: Final = "min.insync.replicas"
 DELIVER_TO: Final = "ottla.deliver.to"
+REDIS_KEY: Final = "redis.key"
 DELIVER_DELAY_MS: Final = "ottla.deliver.delay.ms"
 RETENTION_MS: Final = "retention.ms"
 """Brokers may say "for ever" by any negative number, topics only by -1."""

@@ -6,13 +6,14 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
-from ottla.gateways.redis.placement import KEY_SETTING, Place, Placement
+from ottla.gateways.redis.placement import Place, Placement
 from ottla.gateways.redis.stream_log import Flush
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.model import redis_key
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import Principal, broker_principal
+from ottla.settings.topic_settings import REDIS_KEY
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -48,7 +49,7 @@ class KeyTopics:
         Either way it is known here when this returns, if it can be known. Raises ApiError.
         """
         configs: dict[str, str | None] = {
-            KEY_SETTING: redis_key.setting_of_key(*place),
+            REDIS_KEY: redis_key.setting_of_key(*place),
             "cleanup.policy": "delete",
             "retention.ms": "-1",
             "retention.bytes": "-1",
@@ -150,7 +151,7 @@ class KeyTopics:
         principal = broker_principal(self._placement.own_id)
         setting = redis_key.setting_of_key(*place)
         try:
-            await self._broker.cluster_topics.configure(principal, topic, KEY_SETTING, setting)
+            await self._broker.cluster_topics.configure(principal, topic, REDIS_KEY, setting)
         except ApiError as error:
             logger.warning("topic %s does not say which key it has: %s", topic, error.message)
             return error.message

@@ -18,7 +18,7 @@ from ottla.gateways.redis.error import RedisError
 from ottla.gateways.redis.key_opening import KeyOpening
 from ottla.gateways.redis.key_topics import KeyTopics
 from ottla.gateways.redis.node_cache import NodeCache
-from ottla.gateways.redis.placement import KEY_SETTING, ElsewhereError, Place, Placement
+from ottla.gateways.redis.placement import ElsewhereError, Place, Placement
 from ottla.gateways.redis.stream import NodeLimits, Stream
 from ottla.gateways.redis.stream_log import Flush, StreamLog
 from ottla.gateways.redis.stream_records import Began, Dropped, Ended
@@ -26,6 +26,7 @@ from ottla.metadata.image.image import topic_resource
 from ottla.model import redis_key
 from ottla.model.errors import ApiError
 from ottla.native.errors import KernelError
+from ottla.settings.topic_settings import REDIS_KEY
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -306,7 +307,7 @@ class Keyspace:
         found: list[Stream] = []
         for topic in image.topics():
             is_led = not self.placement.has_peers or self.placement.leader_of(topic.name) == self.placement.own_id
-            if is_led and KEY_SETTING in image.config(topic_resource(topic.name)):
+            if is_led and REDIS_KEY in image.config(topic_resource(topic.name)):
                 stream = self.new_stream(topic.name)
                 try:
                     await stream.log.load(replaced)

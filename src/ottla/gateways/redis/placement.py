@@ -7,15 +7,15 @@ key --> the topic of its name, if that one's setting `redis.key` is the key     
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ottla.metadata.image.image import NO_LEADER, ConfigResourceType, topic_resource
 from ottla.model import redis_key
+from ottla.settings.topic_settings import REDIS_KEY
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-KEY_SETTING: Final = "redis.key"
 
 Place = tuple[int, bytes]
 """Database and key."""
@@ -43,7 +43,7 @@ class Placement:
 
     def key_of(self, topic: str) -> Place | None:
         """The key that a topic was made for, or has since; None for a topic that is no stream."""
-        setting = self._broker.image.config(topic_resource(topic)).get(KEY_SETTING, "")
+        setting = self._broker.image.config(topic_resource(topic)).get(REDIS_KEY, "")
         return redis_key.key_of_setting(setting) if setting else None
 
     def topic_of(self, place: Place) -> str | None:
@@ -61,8 +61,8 @@ class Placement:
             self._configs = image.configs
             found: dict[Place, str] = {}
             for resource, settings in image.configs.items():
-                if resource.type is ConfigResourceType.TOPIC and KEY_SETTING in settings:
-                    place = redis_key.key_of_setting(settings[KEY_SETTING])
+                if resource.type is ConfigResourceType.TOPIC and REDIS_KEY in settings:
+                    place = redis_key.key_of_setting(settings[REDIS_KEY])
                     if place is not None:
                         found[place] = resource.name
             self._topics = found
@@ -73,7 +73,7 @@ class Placement:
         setting = redis_key.setting_of_key(*place)
         for resource, settings in self._broker.image.configs.items():
             is_topic = resource.type is ConfigResourceType.TOPIC and resource.name not in known
-            if is_topic and settings.get(KEY_SETTING) == setting:
+            if is_topic and settings.get(REDIS_KEY) == setting:
                 return resource.name
         return None
 

@@ -1,0 +1,42 @@
+"""Who may have a topic hold the entries of a key of Redis (`redis.key`).
+
+What clients do to a key needs rights on the topic that holds it. So whoever gives a topic a key must be allowed to make
+the topic of that key's name: otherwise a topic of one's own would take what others write to the key.
+"""
+
+from ottla.broker.access import CLUSTER_NAME, Authorizer, Operation, ResourceType, require
+from ottla.metadata.controller.config_alteration import ResourceAlteration
+from ottla.metadata.controller.topic_creation import NewTopic
+from ottla.metadata.image.image import ConfigResourceType, MetadataImage
+from ottla.model.principal import Principal
+from ottla.model.redis_key import key_of_setting, topic_of_key
+from ottla.settings.topic_settings import REDIS_KEY
+
+
+def require_key_of_new(authorizer: Authorizer, principal: Principal, topic: NewTopic) -> None:
+    """Of a topic that is to be made. Raises ApiError TOPIC_AUTHORIZATION_FAILED."""
+    if setting := topic.configs.get(REDIS_KEY):
+        _require(authorizer, principal, topic.name, setting)
+
+
+def require_key(
+    authorizer: Authorizer, principal: Principal, request: ResourceAlteration, image: MetadataImage
+) -> None:
+    """Of a topic whose settings are to be changed; one that keeps its key asks for nothing.
+
+    Raises ApiError TOPIC_AUTHORIZATION_FAILED.
+    """
+    if request.resource.type != ConfigResourceType.TOPIC:
+        return
+    current = image.config(request.resource).get(REDIS_KEY)
+    for each in request.alterations:
+        if each.name == REDIS_KEY and each.value and each.value != current:
+            _require(authorizer, principal, request.resource.name, each.value)
+
+
+def _require(authorizer: Authorizer, principal: Principal, topic: str, setting: str) -> None:
+    place = key_of_setting(setting)
+    named = topic if place is None else topic_of_key(*place)
+    if named == topic or authorizer.allows(principal, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return
+    require(authorizer, principal, Operation.CREATE, ResourceType.TOPIC, named)
