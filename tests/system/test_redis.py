@@ -364,6 +364,17 @@ def test_entries_that_are_only_in_the_log_are_read_as_they_were(tmp_path: Path) 
         client.close()
 
 
+def test_a_long_reply_may_begin_at_the_end_of_what_is_only_in_the_log(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", {**LISTENER, "redis.cache.max.bytes": "1048576"}) as broker:
+        client = RawRedis(address(broker))
+        for at in range(1, 12_001, 500):
+            client.pipeline([("XADD", "s", f"{at + n}-0", "n", b"%d" % (at + n) + b"x" * 1000) for n in range(500)])
+        expected = [[b"%d-0" % n, [b"n", b"%d" % n + b"x" * 1000]] for n in range(12_000, 0, -1)]
+        client.pipeline([("MULTI",), ("XREVRANGE", "s", "+", "-")])
+        assert client.call("EXEC") == [expected]
+        client.close()
+
+
 def test_the_example_of_the_redis_page(redis_broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> None:
     example = block_with("docs/redis.md", "xreadgroup", "python").replace(
         "port=6379", f"port={address(redis_broker)[1]}, socket_timeout=60"

@@ -47,6 +47,9 @@ LOAD_BYTES: Final = 4 * 1024 * 1024
 FREED_RECORDS_MIN: Final = 10_000
 """So many records at least are to be freed at a time: that costs a snapshot of the groups."""
 READ_BYTES: Final = 256 * 1024
+NEIGHBOURS: Final = 8
+"""So many nodes before the one that is needed are read with it."""
+NODES_MAX: Final = 4096
 INDEX_RECORDS: Final = 20_000
 """So many records are read from the log at a start at least, without anything that the index says."""
 INDEX_PENDING_FACTOR: Final = 4
@@ -332,21 +335,27 @@ class StreamLog:
     # --- reading nodes ------------------------------------------------------------------------------------------------
 
     async def load_nodes(self, index: int, read_bytes: int) -> tuple[list[Node], int]:
-        """Have the entries of a node in memory again, and of its neighbours within some bytes.
+        """Have the entries of a node in memory again, and of its neighbours within some bytes: of those before it where
+        the one behind it is there, for then the stream is read from its end.
 
         Returns the nodes, and how many bytes were read. Raises ApiError.
         """
         stream, partition = self._stream, self._partition()
         wanted = stream.nodes[index]
-        first = index
-        while first and index - first < 8 and stream.nodes[first - 1].entries is None:
+        is_backwards = index + 1 == len(stream.nodes) or stream.nodes[index + 1].entries is not None
+        first, size = index, 0
+        while first and stream.nodes[first - 1].entries is None:
+            size += stream.nodes[first - 1].size or read_bytes // NEIGHBOURS
+            if index - first >= NEIGHBOURS and not (is_backwards and size <= read_bytes):
+                break
             first -= 1
-        nodes = [node for node in stream.nodes[first : first + 4096] if node.is_written]
+        end = index + 1 if is_backwards else first + NODES_MAX
+        nodes = [node for node in stream.nodes[first:end] if node.is_written]
         offset, used = nodes[0].offset, 0
         filled: list[Node] = []
         found: dict[int, list[bytes]] = {}
         while nodes and offset < partition.high_watermark:
-            data = await partition.read_bytes(offset, READ_BYTES if used < READ_BYTES else LOAD_BYTES)
+            data = await partition.read_bytes(offset, min(max(READ_BYTES, read_bytes - used), LOAD_BYTES))
             used += len(data)
             decoded = _decoded(data, offset)
             if not decoded:
