@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import http.client
 import random
 import socket
 import struct
@@ -10,6 +11,7 @@ import zlib
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from ottla.gateways.nsq.gateway import UNFINISHED_BYTES_MAX
 from tests.broker_process import BrokerProcess
@@ -136,3 +138,38 @@ def is_closed(client: socket.socket) -> bool:
         return False
     except ConnectionError:
         return True
+
+
+@pytest.mark.parametrize("name", [b"__consumer_offsets", b"__transaction_state", b"__share_group_state"])
+def test_topics_of_coordinators_are_not_made_read_written_to_or_deleted(
+    nsq_broker: BrokerProcess, neighbour: NsqClient, name: bytes
+) -> None:
+    admin = AdminClient({"bootstrap.servers": nsq_broker.bootstrap})
+    before = admin.list_topics(timeout=60).topics.get(name.decode())
+    commands = (
+        (b"PUB " + name, b"x"),
+        (b"DPUB " + name + b" 1000", b"x"),
+        (b"MPUB " + name, struct.pack(">i", 1) + sized(b"x")),
+        (b"SUB " + name + b" c", None),
+    )
+    for line, body in commands:
+        client = NsqClient(address(nsq_broker))
+        client.send(line, body)
+        assert client.error().endswith(b"NSQ clients do not use internal topics")
+        client.close()
+    for what in ("create", "delete", "empty", "pause"):
+        assert posted(nsq_broker, f"/topic/{what}?topic={name.decode()}") == (500 if what == "create" else 404)
+        path = f"/channel/{what}?topic={name.decode()}&channel=c"
+        assert posted(nsq_broker, path) == 404
+    after = admin.list_topics(timeout=60).topics.get(name.decode())
+    assert (before is None) == (after is None)
+    assert before is None or after is None or len(before.partitions) == len(after.partitions) > 1
+
+
+def posted(broker: BrokerProcess, path: str) -> int:
+    """The status of the answer to a POST without a body."""
+    connection = http.client.HTTPConnection(*http_address(broker), timeout=60)
+    connection.request("POST", path)
+    status = connection.getresponse().status
+    connection.close()
+    return status

@@ -48,7 +48,9 @@ class NsqAdministration:
     def topic(self, name: str) -> TopicImage | None:
         """A topic, if it is there and clients may know of it."""
         topic = self._broker.image.topic(topic_of(name))
-        return topic if topic is not None and self.may_describe(topic.name) else None
+        if topic is None or is_internal_topic(topic.name) or not self.may_describe(topic.name):
+            return None
+        return topic
 
     def may_describe(self, topic: str) -> bool:
         """Whether clients may know of a topic of the broker."""

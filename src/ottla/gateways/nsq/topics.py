@@ -12,6 +12,7 @@ from ottla.metadata.image.image import TopicImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
+from ottla.model.topic_name import is_internal_topic
 from ottla.model.topic_partition import TopicPartition
 
 APPEND_TIMEOUT_MS: Final = 30_000
@@ -38,6 +39,7 @@ class NsqTopics:
         may send. Raises ApiError.
         """
         made = topic_of(name)
+        _require_of_clients(made)
         topic = self._broker.image.topic(made)
         if topic is not None and name not in self._new:
             return topic
@@ -52,6 +54,7 @@ class NsqTopics:
 
     async def create(self, principal: Principal, name: str) -> TopicImage:
         """Make the topic; it may be there. Raises ApiError."""
+        _require_of_clients(topic_of(name))
         async with self._creating:
             return await self._create(principal, name)
 
@@ -90,6 +93,12 @@ class NsqTopics:
         """Each in turn."""
         turn = self._next[topic.name] = (self._next.get(topic.name, -1) + 1) % len(topic.partitions)
         return turn
+
+
+def _require_of_clients(topic: str) -> None:
+    """Refuse topics of coordinators, which make them as they need them. Raises ApiError."""
+    if is_internal_topic(topic):
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "NSQ clients do not use internal topics")
 
 
 def batch_bytes_max(limits: NsqLimits) -> int:
