@@ -49,6 +49,11 @@ DIFFERENT = {
 }
 """Answers that are another than Kafka's, and why."""
 
+ROUNDS = 3
+"""Assignments, locks and waits go by the clock, and on a busy machine either broker may be late. Who is late differs
+once; a difference of ours is there in each round.
+"""
+
 RACES = {"fetch after the connection of B closed": "Kafka may notice the end of a connection only later"}
 """Answers of which Kafka has several, by chance; one of them is ours."""
 
@@ -536,7 +541,6 @@ def answers_of(port: int, tag: str) -> list[tuple[str, object]]:
 def test_share_groups_are_answered_as_by_kafka(tmp_path: Path) -> None:
     with needed_peer():
         kafka_jars()
-    tag = new_tag()
     kafka_directory = tmp_path / "kafka"
     kafka_directory.mkdir()
     with (
@@ -544,13 +548,22 @@ def test_share_groups_are_answered_as_by_kafka(tmp_path: Path) -> None:
         BrokerProcess(tmp_path / "ottla", SETTINGS) as ottla,
         ThreadPoolExecutor(2) as pool,
     ):
-        kafka_answers, ottla_answers = pool.map(lambda port: answers_of(port, tag), (kafka_port, ottla.port))
-    assert len(kafka_answers) == len(ottla_answers) >= 150
-    different = {}
-    for (label, theirs), (same_label, ours) in zip(kafka_answers, ottla_answers, strict=True):
-        assert label == same_label
-        if ours != theirs:
-            different[label] = f"Kafka {theirs}, Ottla {ours}"
-    unlisted = [f"{label}: {both}" for label, both in different.items() if label not in DIFFERENT | RACES]
-    assert not unlisted, "\n".join(unlisted)
+
+        def differences() -> dict[str, str]:
+            tag = new_tag()
+            kafka_answers, ottla_answers = pool.map(lambda port: answers_of(port, tag), (kafka_port, ottla.port))
+            assert len(kafka_answers) == len(ottla_answers) >= 150
+            assert [label for label, _ in kafka_answers] == [label for label, _ in ottla_answers]
+            return {
+                label: f"Kafka {theirs}, Ottla {ours}"
+                for (label, theirs), (_, ours) in zip(kafka_answers, ottla_answers, strict=True)
+                if ours != theirs
+            }
+
+        different = differences()
+        unlisted = different.keys() - DIFFERENT.keys() - RACES.keys()
+        for _ in range(ROUNDS - 1):
+            if unlisted:
+                unlisted &= differences().keys()
+    assert not unlisted, "\n".join(f"{label}: {different[label]}" for label in sorted(unlisted))
     assert set(DIFFERENT) <= set(different), "what is the same now is to be taken from the list"

@@ -12,6 +12,7 @@ from ottla.gateways.kafka.apis import APIS
 from ottla.metadata.image.delta import MetadataDelta, apply_records
 from ottla.metadata.image.image import MetadataImage
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from ottla.protocol.api_keys import ApiKey
 from ottla.runtime import garbage
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
@@ -156,5 +157,6 @@ def test_everything_that_is_named_is_there(part):
 
 
 def test_apis_between_brokers_are_read_in_a_cluster():
-    read = {*OF_BROKERS.apis, *OF_TOPICS[SHARE_GROUP_STATE_TOPIC].apis}
+    of_redis = {ApiKey.REDIS_COMMANDS}  # whoever has Redis clients has read it with their gateway
+    read = {*OF_BROKERS.apis, *OF_TOPICS[SHARE_GROUP_STATE_TOPIC].apis, *of_redis}
     assert {key for key, row in APIS.rows.items() if row.is_between_brokers} <= read
