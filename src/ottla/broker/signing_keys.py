@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from ottla.network.http_get import ANSWER_BYTES_MAX, HttpGetError, get_url
-from ottla.security.access_token import SigningKey, parse_keys
+from ottla.security.access_token import NoKeysError, SigningKey, parse_keys
 
 if TYPE_CHECKING:
     from ottla.runtime.environment import Environment
@@ -87,6 +87,8 @@ class SigningKeys:
         except ImportError as error:
             raise SigningKeysError("tokens are checked by the package PyJWT: install ottla[oauth]") from error
         except (OSError, ValueError, HttpGetError) as error:
+            if isinstance(error, NoKeysError):
+                self.keys = ()  # that is said, not a failure to say it: whoever took them away wants nobody in
             said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise SigningKeysError(f"the keys of {self.source.url} cannot be read: {said}") from error
         if found and others and not self.keys:

@@ -39,6 +39,10 @@ class UnknownKeyError(TokenError):
     """A token of a key that is not there: it may be a new one."""
 
 
+class NoKeysError(ValueError):
+    """A JWKS can be read, and none of its keys may sign tokens."""
+
+
 class SigningKey(Struct, frozen=True):
     """A public key and what it may be used with."""
 
@@ -62,8 +66,9 @@ class ClaimRules(Struct, frozen=True):
 
 
 def parse_keys(text: bytes) -> tuple[tuple[SigningKey, ...], int]:
-    """The keys of a JWKS that can sign tokens, and how many others it has. Raises ValueError, and ImportError without
-    PyJWT.
+    """The keys of a JWKS that can sign tokens, and how many others it has.
+
+    Raises ValueError, NoKeysError where there are only others, and ImportError without PyJWT.
     """
     import jwt
 
@@ -92,7 +97,7 @@ def parse_keys(text: bytes) -> tuple[tuple[SigningKey, ...], int]:
         if getattr(key, "key_size", RSA_BITS_MIN) >= RSA_BITS_MIN or kind[0] != "RSA":
             found.append(SigningKey(key_id, algorithms, key))
     if not found:
-        raise ValueError("it has no key that may sign tokens: RSA of 2,048 bits and more, EC or Ed25519")
+        raise NoKeysError("it has no key that may sign tokens: RSA of 2,048 bits and more, EC or Ed25519")
     return tuple(found), len(keys) - len(found)
 
 

@@ -120,12 +120,35 @@ async def test_who_cannot_be_asked_is_asked_again_and_the_keys_of_before_are_use
     timer.advance(10_000)
     await settle(environment)
     assert names(keys) == ["1"]
-    for answer in (None, b"<html>", b'{"keys":[]}'):
+    for answer in (None, b"<html>", b'{"keys":'):
         provider.answer = answer
         timer.advance(3_600_000)
         await settle(environment)
         assert names(keys) == ["1"]
     assert caplog.text.count("used on") == 1
+    keys.close()
+
+
+@pytest.mark.parametrize("emptied", [b'{"keys":[]}', jwks(others=({"kty": "oct", "k": "AAAA", "kid": "1"},))])
+async def test_who_publishes_keys_no_more_takes_those_of_before_away(
+    environment: Environment, timer: ManualTimer, caplog: pytest.LogCaptureFixture, emptied: bytes
+) -> None:
+    provider = Provider()
+    keys = SigningKeys(source(), environment, provider.get)
+    await keys.start()
+    provider.answer = emptied
+    timer.advance(3_600_000)
+    await settle(environment)
+    assert names(keys) == []
+    assert "nobody can log in by OAUTHBEARER" in caplog.text
+    provider.answer = b"{"
+    timer.advance(100)
+    await settle(environment)
+    assert names(keys) == []
+    provider.answer = jwks(TWO)
+    timer.advance(10_000)
+    await settle(environment)
+    assert names(keys) == ["2"]
     keys.close()
 
 
