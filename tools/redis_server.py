@@ -4,8 +4,6 @@ python -m tools.redis_server --commands 200000        random scripts against it 
 """
 
 import argparse
-import fcntl
-import os
 import shutil
 import subprocess
 import sys
@@ -14,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tools.debian import require_packages
 from tools.ports import free_ports
 
-PATIENTLY = ("-o", "Acquire::Retries=3", "-o", "DPkg::Lock::Timeout=300")
 SCRIPT_COMMANDS = 500
 CLUSTER_SETTINGS = {"redis.listener": "127.0.0.1:0", "default.replication.factor": "3", "min.insync.replicas": "1"}
 MOVING = frozenset({"RENAME", "RENAMENX"})
@@ -25,23 +23,7 @@ MOVING = frozenset({"RENAME", "RENAMENX"})
 
 def install() -> None:
     """See that redis-server is installed. Raises RuntimeError with what to do when it cannot be."""
-    with (Path(tempfile.gettempdir()) / f"ottla-redis-{os.geteuid()}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if shutil.which("redis-server"):
-            return
-        before = ["sudo", "-n"] if os.geteuid() != 0 else []
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        print("installing redis-server", file=sys.stderr, flush=True)
-        update = ["apt-get", *PATIENTLY, "update", "-qq"]
-        command = ["apt-get", *PATIENTLY, "install", "-y", "-qq", "--no-install-recommends", "redis-server"]
-        advice = "install redis-server (Debian: apt-get install redis-server)"
-        try:
-            subprocess.run([*before, *update], env=environment, capture_output=True, check=False)
-            done = subprocess.run([*before, *command], env=environment, capture_output=True, text=True, check=False)
-        except OSError as error:
-            raise RuntimeError(f"{advice}: {error}") from error
-        if done.returncode:
-            raise RuntimeError(f"{advice}: {done.stderr.strip()}")
+    require_packages("redis-server", lambda: shutil.which("redis-server") is not None, "redis-server")
 
 
 class RedisServer:

@@ -8,8 +8,6 @@ short, so that sessions end fast: for tests, not for production.
 """
 
 import argparse
-import fcntl
-import os
 import shutil
 import signal
 import socket
@@ -20,11 +18,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from tools.debian import require_packages
 from tools.ports import free_ports
 
 JAR = Path("/usr/share/java/zookeeper.jar")
-PATIENTLY = ("-o", "Acquire::Retries=3", "-o", "DPkg::Lock::Timeout=300")
-"""How packages are fetched where the network is slow, or somebody else installs some."""
 TICK_MS = 200
 READY_S = 300.0
 ELECTION_MS_MAX = 1_000
@@ -41,29 +38,8 @@ JAVA = (
 
 def install() -> None:
     """See that ZooKeeper is installed. Raises RuntimeError with what to do when it cannot be."""
-    with (Path(tempfile.gettempdir()) / f"ottla-zookeeper-{os.geteuid()}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # apt-get does not wait for another one
-        _install()
-
-
-def _install() -> None:
-    if JAR.exists() and shutil.which("java"):
-        return
-    command = ["apt-get", *PATIENTLY, "install", "-y", "-qq", "--no-install-recommends", "zookeeper"]
-    if not shutil.which("java"):
-        command.append("default-jre-headless")
-    if os.geteuid() != 0:
-        command = ["sudo", "-n", *command]
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    print("installing ZooKeeper", file=sys.stderr, flush=True)
-    for attempt in (["apt-get", *PATIENTLY, "update", "-qq"], command):
-        before = ["sudo", "-n"] if attempt is not command and os.geteuid() != 0 else []
-        try:
-            done = subprocess.run([*before, *attempt], env=environment, capture_output=True, text=True, check=False)
-        except OSError as error:
-            raise RuntimeError(f"install ZooKeeper (Debian: apt-get install zookeeper): {error}") from error
-        if done.returncode and attempt is command:
-            raise RuntimeError(f"install ZooKeeper (Debian: apt-get install zookeeper): {done.stderr.strip()}")
+    java = () if shutil.which("java") else ("default-jre-headless",)
+    require_packages("ZooKeeper", lambda: JAR.exists() and shutil.which("java") is not None, "zookeeper", *java)
 
 
 class ZooKeeperServers:

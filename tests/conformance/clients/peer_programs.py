@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.broker_process import BrokerProcess
 from tests.conformance.clients.program import ProgramClient
+from tools.debian import require_packages
 from tools.peers import PEERS, PeerUnavailableError, fetch, java_class_path
 
 SOURCES = Path(__file__).resolve().parent.parent
@@ -36,11 +37,19 @@ def nsqadmin_program() -> Path:
 
 
 def chromium_program() -> str:
-    """A browser that needs no screen. Raises PeerUnavailableError where none is installed."""
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        if (found := shutil.which(name)) is not None:
-            return found
-    raise PeerUnavailableError("a browser: chromium was not found (Debian: apt-get install chromium)")
+    """A browser that needs no screen. Raises PeerUnavailableError where none can be installed."""
+
+    def found() -> str | None:
+        names = ("chromium", "chromium-browser", "google-chrome")
+        return next((path for name in names if (path := shutil.which(name)) is not None), None)
+
+    try:
+        require_packages("Chromium", lambda: found() is not None, "chromium")
+    except RuntimeError as error:
+        raise PeerUnavailableError(f"a browser: {error}") from error
+    program = found()
+    assert program is not None
+    return program
 
 
 def _built(peer: str, name: str, package: str = ".") -> Path:
