@@ -149,6 +149,7 @@ class SharePartitions:
         """The partition with its state, loaded when it is first needed. Raises ApiError."""
         partition = self._replicas.get_by_id(*place)
         require(self._authorizer, principal, Operation.READ, ResourceType.TOPIC, partition.topic_partition.topic)
+        require(self._authorizer, principal, Operation.READ, ResourceType.GROUP, group_id)
         if not partition.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {partition.topic_partition}")
         key = ShareKey(group_id, *place)
