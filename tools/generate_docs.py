@@ -58,8 +58,9 @@ COMPATIBILITY_HEAD = """# Compatibility
 What the Kafka listener serves, beside what Apache Kafka 4.3 serves to clients. A request with an API or a version
 that is not served closes the connection, as in Kafka. ApiVersions tells every client beforehand.
 
-Ottla has two APIs of its own: DescribeDeliveries (31000), what share groups have in flight, and DescribeHistory
-(31002), what became of a record in them. ApiVersions names them only to Ottla's own client.
+Ottla has three APIs of its own: DescribeDeliveries (31000), what share groups have in flight, RedisCommands (31001),
+by which brokers forward commands of Redis clients to each other, and DescribeHistory (31002), what became of a record
+in share groups. ApiVersions names the first and the last only to Ottla's own client.
 
 Kafka also answers keys 83 to 87 to clients, with which brokers store the state of share groups. It advertises keys
 71 and 72 only where a plugin receives telemetry; Ottla advertises them while a client metrics subscription exists.
@@ -205,6 +206,8 @@ COMPATIBILITY_TAIL = """
   known one, or -1. Kafka takes every higher one, so the leader of a group that was deleted writes into the group that
   was made again under its name. A write also raises the leader epoch, and state that begins anew keeps it; in Kafka
   only reads raise it, and state that begins anew has leader epoch 0.
+- **Batches between those of acquired records** are left out of a ShareFetch, where Kafka's reads through them. Clients
+  see no difference.
 - **The start offset of a group** is stored with the acknowledgement that moves it; Kafka stores it with the next one.
 - **The lag of a start offset beyond the end** is 0; Kafka's is negative.
 - **An error of a heartbeat** says what is wrong with the member id, and an empty group id is refused when offsets are

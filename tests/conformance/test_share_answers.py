@@ -45,6 +45,7 @@ DIFFERENT = {
     "describe after it was set": "each change of offsets begins an epoch, which fences leaders of before",
     "describe set and joined": "as before",
     "offsets after gaps": "Kafka stores where a group begins with the write after",
+    "fetch the released": "Kafka sends the batches between those of acquired records too",
     "fetch of a deleted topic": "Kafka fails as a whole, with UNKNOWN_SERVER_ERROR",
 }
 """Answers that are another than Kafka's, and why."""
