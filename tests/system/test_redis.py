@@ -429,3 +429,16 @@ def test_a_long_reply_is_what_the_stream_was_when_it_was_asked_for(raw: Callable
     ((_, found),) = slow.reply()[1:]
     assert [each[0] for each in found] == [b"%d-0" % n for n in left] + [b"20001-0"]
     assert slow.reply() == 5_000
+
+
+def test_a_transaction_has_the_size_of_a_command_at_most(
+    redis_broker: BrokerProcess, raw: Callable[..., RawRedis]
+) -> None:
+    client = raw()
+    body = bytes(48 << 20)
+    assert client.call("MULTI") == "+OK"
+    assert [client.call("ECHO", body) for _ in range(2)] == ["+QUEUED"] * 2
+    refused = "ERR the transaction is larger than redis.client.query.buffer.limit"
+    assert client.call("ECHO", body) == ReplyError(refused)
+    assert str(client.call("EXEC")).startswith("EXECABORT")
+    assert client.pipeline([("MULTI",), ("ECHO", "small"), ("EXEC",)]) == ["+OK", "+QUEUED", [b"small"]]

@@ -116,6 +116,7 @@ class RedisConnection:
         """The connection is gone."""
         self._is_over = True
         self._quota.stop()
+        self.session.end_transaction()
         if self._waiter is not None:
             self._waiter.cancel()
             self._waiter = None

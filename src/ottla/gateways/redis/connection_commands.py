@@ -26,6 +26,8 @@ _HELLO_FIRST: Final = (
     "option can be used to authenticate the client and select the RESP protocol version at the same time"
 )
 _NAME: Final = re.compile(rb"[!-~]*").fullmatch
+NAME_BYTES_MAX: Final = 64 * 1024
+"""Of what a client calls itself and its library: it is kept with the connection."""
 
 
 def ping(session: Session, arguments: list[bytes]) -> Reply:
@@ -174,14 +176,21 @@ def _unblock(session: Session, arguments: list[bytes]) -> Reply:
 
 
 def _client_name(name: bytes) -> bytes:
+    _require_short(name)
     if _NAME(name) is None:
         raise RedisError("ERR Client names cannot contain spaces, newlines or special characters.")
     return name
 
 
+def _require_short(name: bytes) -> None:
+    if len(name) > NAME_BYTES_MAX:
+        raise RedisError(f"ERR names of clients have at most {NAME_BYTES_MAX >> 10} KiB")
+
+
 def _set_info(session: Session, what: bytes, value: bytes) -> Reply:
     if what not in (b"LIB-NAME", b"LIB-VER"):
         raise RedisError(b"ERR Unrecognized option '%s'" % what)
+    _require_short(value)
     if _NAME(value) is None:
         raise RedisError(b"ERR %s cannot contain spaces, newlines or special characters." % what.lower())
     if what == b"LIB-NAME":

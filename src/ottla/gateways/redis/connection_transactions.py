@@ -68,7 +68,7 @@ class ConnectionTransactions:
                     return
             case _:
                 assert name == b"UNWATCH", name
-                session.watched = {}
+                session.end_transaction()
         self._connection.give(replies.OK.data)
 
     def _in_transaction(self, name: bytes, arguments: list[bytes], queued: list[list[bytes]]) -> None:
@@ -85,7 +85,7 @@ class ConnectionTransactions:
             self._session.begin(find_command(self._gateway.table, arguments), arguments)
         if len(queued) >= QUEUED_MAX:
             raise RedisError(f"ERR MULTI holds more than {QUEUED_MAX} commands")
-        queued.append(arguments)
+        self._session.queue(queued, arguments)
         self._connection.give(replies.QUEUED.data)
 
     def _exec(self) -> None:

@@ -128,7 +128,7 @@ class ForwardedCommands:
         session = self._connection.session
         places = [(session.database, key) for key in keys]
         for seen in await self._forwarding.versions(places):
-            session.watched[seen.database, seen.key] = seen.version
+            session.remember((seen.database, seen.key), seen.version)
         self._connection.give(replies.OK.data)
 
     async def transaction(

@@ -63,6 +63,8 @@ class RedisGateway:
     def __init__(self, broker: Broker, config: RedisConfig, logins: Logins) -> None:
         self.broker = broker
         self.config = config
+        self.held_bytes = 0
+        """What transactions of all clients hold."""
         self.table = command_table()
         self.logins = logins
         self.has_rules = broker.authorizer is not ALLOW_ALL

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.gateways.redis.access import Access
 from ottla.gateways.redis.acl_commands import DEFAULT_USER
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from ottla.gateways.redis.command_table import Command
     from ottla.gateways.redis.gateway import RedisGateway
     from ottla.gateways.redis.keyspace import Keyspace
+
+
+HELD_BYTES_MAX: Final = 512 * 1024 * 1024
+"""What transactions of all clients together may hold: commands behind MULTI, and keys that are watched."""
+_ENTRY_BYTES: Final = 64
 
 
 class BlockError(Exception):
@@ -57,6 +62,7 @@ class Session:
         "database",
         "gateway",
         "has_failed",
+        "held_bytes",
         "identity",
         "in_transaction",
         "is_forwarded",
@@ -100,6 +106,8 @@ class Session:
         self._shown = shown
         self.checked: tuple[bytes, bytes, bool] | None = None
         """A name, a password, and whether it is right: what AUTH waited for."""
+        self.held_bytes = 0
+        """What its transaction holds."""
         self.reset()
 
     def reset(self) -> None:
@@ -108,14 +116,36 @@ class Session:
         self.database = 0
         self.protocol = RESP2
         self.queued: list[list[bytes]] | None = None
-        self.has_failed = False
-        self.watched: dict[Place, bytes] = {}
+        self.end_transaction()
 
     def end_transaction(self) -> None:
-        """EXEC or DISCARD."""
+        """EXEC or DISCARD, or the client is gone."""
         self.queued = None
         self.has_failed = False
-        self.watched = {}
+        self.watched: dict[Place, bytes] = {}
+        if self.held_bytes:
+            self.gateway.held_bytes -= self.held_bytes
+            self.held_bytes = 0
+
+    def queue(self, queued: list[list[bytes]], arguments: list[bytes]) -> None:
+        """A command waits for EXEC. Raises RedisError where that holds too much."""
+        self._hold(sum(map(len, arguments)) + _ENTRY_BYTES * len(arguments))
+        queued.append(arguments)
+
+    def remember(self, place: Place, version: bytes) -> None:
+        """A key that is watched had this version. Raises RedisError where that holds too much."""
+        if place not in self.watched:
+            self._hold(len(place[1]) + _ENTRY_BYTES)
+        self.watched[place] = version
+
+    def _hold(self, size: int) -> None:
+        gateway = self.gateway
+        if self.held_bytes + size > gateway.config.command_bytes_max:
+            raise RedisError("ERR the transaction is larger than redis.client.query.buffer.limit")
+        if gateway.held_bytes + size > HELD_BYTES_MAX:
+            raise RedisError(f"ERR transactions of all clients hold more than {HELD_BYTES_MAX >> 20} MiB")
+        self.held_bytes += size
+        gateway.held_bytes += size
 
     # --- who it is --------------------------------------------------------------------------------------------------
 
@@ -227,7 +257,7 @@ class Session:
         if self.operations:
             self.require_access(key)
         place = self.database, key
-        self.watched[place] = self.keyspace.version_of(place, self.now_ms)
+        self.remember(place, self.keyspace.version_of(place, self.now_ms))
 
     @property
     def has_changed(self) -> bool:
