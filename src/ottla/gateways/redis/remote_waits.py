@@ -73,7 +73,8 @@ class RemoteWaits:
             self._image = self._gateway.broker.image
             self._look_at_leaders(places)
         if self._ticks % ASK_TICKS == 0:
-            self._seen = {place: seen for place, seen in self._seen.items() if place in places}
+            waiting = set(places)
+            self._seen = {place: seen for place, seen in self._seen.items() if place in waiting}
             self._ask(list(self._seen))
 
     def _look_at_leaders(self, places: list[Place]) -> None:
