@@ -12,13 +12,24 @@ from typing import Any
 import pytest
 import redis
 import redis.exceptions
-from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
 from confluent_kafka.admin import AdminClient as Admin
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tests.broker_process import BrokerProcess
 from tests.certificates import Authority
+from tests.cluster import wait_until
 from tests.redis_client import RawRedis, ReplyError, encoded
 
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -230,3 +241,35 @@ def test_no_password_is_in_the_log(optional: BrokerProcess) -> None:
     log = optional.log_path.read_text()
     assert "a Redis client could not log in as 'anna'" in log
     assert "pencil" not in log
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT"])
+def test_who_is_no_user_any_more_has_to_log_in_again(tmp_path: Path, protocol: str) -> None:
+    settings = {
+        "redis.listener": "127.0.0.1:0",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
+        "listener.security.protocol.map": f"{MAP}{protocol}",
+    }
+    refused = ReplyError("NOAUTH Authentication required.")
+    with BrokerProcess(tmp_path / "data", settings, environment=USERS) as broker, contextlib.ExitStack() as stack:
+        anna, waits, queues, bert = (stack.enter_context(RawRedis(address(broker))) for _ in range(4))
+        for each in (anna, waits, queues):
+            assert each.call("AUTH", "anna", "pencil") == "+OK"
+        assert bert.call("AUTH", "bert", "paper") == "+OK"
+        assert bert.call("XADD", "k", "1-1", "n", "1") == b"1-1"
+        assert queues.pipeline([("MULTI",), ("XLEN", "k")]) == ["+OK", "+QUEUED"]
+        waits.send("XREAD", "BLOCK", "0", "STREAMS", "k", "$")
+        wait_until(lambda: "blocked_clients:1" in str(bert.call("INFO", "clients")), "the client waits")
+        admin = Admin({"bootstrap.servers": broker.bootstrap})
+        gone = UserScramCredentialDeletion("anna", ScramMechanism.SCRAM_SHA_512)
+        admin.alter_user_scram_credentials([gone])["anna"].result(60)
+        assert anna.call("XLEN", "k") == refused
+        assert queues.call("EXEC") == refused
+        assert bert.call("XADD", "k", "2-1", "n", "1") == b"2-1"
+        assert waits.reply() == refused
+        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        made = UserScramCredentialUpsertion("anna", info, b"another")
+        admin.alter_user_scram_credentials([made])["anna"].result(60)
+        assert anna.call("XLEN", "k") == refused
+        assert anna.call("AUTH", "anna", "another") == "+OK"
+        assert anna.call("XLEN", "k") == 2

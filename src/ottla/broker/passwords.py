@@ -54,6 +54,11 @@ class PasswordCheck:
         of_scram = (user for user, known in image.scram_credentials.items() if wanted & known.keys())
         return sorted({*self._passwords, *of_scram})
 
+    def has(self, image: MetadataImage, user: str) -> bool:
+        """Whether there is such a user."""
+        known = image.scram_credentials.get(user, {})
+        return user in self._passwords or any(_NUMBERS[name] in known for name in self._mechanisms)
+
     async def is_right(self, current_image: Callable[[], MetadataImage], user: str, password: bytes) -> bool:
         """Whether this is the password of the user."""
         if len(password) > PASSWORD_BYTES_MAX:

@@ -47,6 +47,7 @@ CHUNK_BYTES_MAX: Final = 256 * 1024
 """Answers beyond it are sent before more commands are run."""
 QUIT: Final = "the client quits"
 
+NOT_LOGGED_IN: Final = "NOAUTH Authentication required."
 BEFORE_LOGIN: Final = frozenset({b"AUTH", b"HELLO", b"QUIT", b"RESET"})
 """What is served to who has to log in first."""
 
@@ -167,8 +168,9 @@ class RedisConnection:
         if fetched is not None:
             fetched.hold()
         try:
+            session.look_for_user()
             if not session.is_known and arguments[0].upper() not in BEFORE_LOGIN:
-                raise RedisError("NOAUTH Authentication required.")
+                raise RedisError(NOT_LOGGED_IN)
             if session.queued is not None or (name := arguments[0].upper()) in TRANSACTION:
                 self._transactions.run(arguments[0].upper(), arguments)
             else:
@@ -303,6 +305,9 @@ class RedisConnection:
         awaited, keyspace.awaited = keyspace.awaited, set()
         session.now_ms = self.gateway.broker.clock.now_ms()
         try:
+            session.look_for_user()
+            if not session.is_known:
+                raise RedisError(NOT_LOGGED_IN)
             self._answer(call(session, waiter.arguments))
         except BlockError:
             return False

@@ -48,6 +48,10 @@ class Logins:
         """Who may log in."""
         return self._passwords.users(self._broker.image)
 
+    def has(self, user: bytes) -> bool:
+        """Whether there is a user who has logged in before."""
+        return self._passwords.has(self._broker.image, user.decode())
+
     async def check(self, asked: LoginMissingError, connection: Connection | None) -> None:
         """See whether the password is right, and tell the session. A wrong one takes a while, and always as long."""
         clock = self._broker.clock

@@ -53,6 +53,7 @@ class Session:
     """One client. `now_ms` is the time at which the command under way began."""
 
     __slots__ = (
+        "_seen_users",
         "_shown",
         "access",
         "address",
@@ -108,6 +109,7 @@ class Session:
         """A name, a password, and whether it is right: what AUTH waited for."""
         self.held_bytes = 0
         """What its transaction holds."""
+        self._seen_users: object = None
         self.reset()
 
     def reset(self) -> None:
@@ -164,8 +166,17 @@ class Session:
             raise RedisError("WRONGPASS invalid username-password pair or user is disabled.")
         self._be(user)
 
+    def look_for_user(self) -> None:
+        """Whoever is no user any more has to log in again before it may do anything."""
+        users = self.gateway.broker.image.scram_credentials
+        if self.user is not None and users is not self._seen_users:
+            self._seen_users = users
+            if not self.gateway.logins.has(self.user):
+                self.is_known = False
+
     def _be(self, user: bytes | None) -> None:
         gateway = self.gateway
+        self._seen_users = None
         self.user = user
         """Who has logged in; None for nobody."""
         self.is_known = user is not None or not gateway.logins.is_required
