@@ -242,6 +242,10 @@ async def _connected(address: Address, options: ClientOptions) -> AsyncioConnect
     raise refused or OSError(f"{address.host} has no address")
 
 
+def _error_of(task: asyncio.Task[Any]) -> BaseException | None:
+    return None if task.cancelled() or not task.done() else task.exception()
+
+
 class AsyncioIo:
     """A `ClientIo` on the running event loop."""
 
@@ -290,12 +294,27 @@ class AsyncioIo:
         return self._timer
 
     async def together(self, coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-        """The results of all, in order, run beside each other."""
+        """The results of all, in order, run beside each other; the first that fails ends the others.
+
+        `asyncio.TaskGroup` is not used: where it fails, Python 3.11 counts its task as cancelled from then on.
+        """
+        tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+        if not tasks:
+            return []
+        errors: list[BaseException] = []
         try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(coroutine) for coroutine in coroutines]
-        except BaseExceptionGroup as failed:
-            raise failed.exceptions[0] from None
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            errors = [error for task in tasks if task in done and (error := _error_of(task)) is not None]
+        finally:
+            running = [task for task in tasks if not task.done()]
+            for task in running:
+                task.cancel()
+            if running:
+                await asyncio.wait(running)
+            for task in tasks:
+                _error_of(task)  # or Python complains that nobody has asked for it
+        if errors:
+            raise errors[0]
         return [task.result() for task in tasks]
 
     def exclusion(self) -> AbstractAsyncContextManager[Any]:
