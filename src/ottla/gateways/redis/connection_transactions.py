@@ -60,6 +60,8 @@ class ConnectionTransactions:
                 session.queued = []
             case b"WATCH":
                 session.begin(self._gateway.table[name], arguments)
+                for key in arguments[1:]:
+                    session.require_access(key)  # of all, before one that is led elsewhere has them looked at there
                 try:
                     for key in arguments[1:]:
                         session.watch(key)
