@@ -10,6 +10,7 @@ import pytest
 
 from ottla.cli.main import run as run_command
 from tests.broker_process import BrokerProcess
+from tests.cluster import wait_until
 from tests.system.share_member import ShareMember
 from tests.system.test_share_groups import ACCEPT, NONE, REJECT, RELEASE, WAIT_MS, prepare, produce
 
@@ -85,6 +86,26 @@ def test_a_group_whose_members_are_gone_shows_what_is_stored(
     assert found["state"] == "Empty"
     [partition] = found["partitions"]
     assert (partition["start_offset"], partition["lag"], partition["oldest"]) == (2, 1, None)
+
+
+def test_a_group_is_moved_under_a_member_that_goes_on_with_its_session(
+    broker: BrokerProcess, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare(broker, name)
+    produce(broker, name, "a", "b", "c")
+    member = ShareMember(broker.port, name, name).join(1)
+    assert member.fetch(max_wait_ms=WAIT_MS) == {0: [(0, 2, 1)]}
+    assert member.settle((0, 2, ACCEPT)) == NONE
+    assert run_command(["group", "seek", "--bootstrap", broker.bootstrap, name, f"{name}:0=1"]) == 0
+    capsys.readouterr()
+    found: list[object] = []
+
+    def is_delivered() -> bool:
+        found.append(member.fetch(max_wait_ms=500))
+        return bool(found[-1])
+
+    wait_until(is_delivered, "records come again", 60)
+    assert found[-1] == {0: [(1, 2, 1)]}
 
 
 def test_a_running_group_is_moved_and_delivers_again(

@@ -124,6 +124,7 @@ class ShareFetchService:
         places = {**session.places, **dict.fromkeys(added)}
         for place in removed:
             places.pop(place, None)
+            session.known_current.discard(place)
         if len(places) > PARTITIONS_PER_SESSION_MAX:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST, f"a share session has at most {PARTITIONS_PER_SESSION_MAX} partitions"
@@ -217,6 +218,7 @@ class ShareFetchService:
         changed = asyncio.Event()
         session.wakes.add(changed)
         places = tuple(session.places)
+        self.partitions.look_again(session.group_id, places)
         for place in places:
             self.partitions.add_waiter(place, changed)
         unsubscribe: list[tuple[Partition, Callable[[Partition], None]]] = []

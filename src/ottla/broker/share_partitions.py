@@ -7,7 +7,7 @@ kept.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 
 SHARE_PARTITIONS_MAX: Final = 100_000
 """Share partitions that this broker leads and has loaded; a further one is refused until the group uses fewer."""
+LOOK_MS: Final = 5_000
+"""So often a partition that is read looks whether its group was made to begin elsewhere: leaders are not told."""
+LOOKS_MAX: Final = 100
+"""So many look at a time."""
 
 Place = tuple[UUID, int]
 """A partition: topic id and number."""
@@ -78,6 +82,7 @@ class SharePartitions:
         self._histories = Histories()
         self._remembered = RememberedBatches()
         self._waiters: dict[Place, set[asyncio.Event]] = {}
+        self._looks = 0
 
     def enter(self, group_id: str, *, is_member: bool = True) -> None:
         """A reader of a group comes: its partitions may be loaded. Other protocols have readers that are no members."""
@@ -186,10 +191,34 @@ class SharePartitions:
         share = await self.get(principal, group_id, place)
         if share is not loaded:
             return
-        stored = await self._states.summary(share.key)
-        if stored.error is ErrorCode.NONE and stored.state.state_epoch > share.state_epoch:
+        if await self._is_anew(share):
             share.lose()
             await self.get(principal, group_id, place)
+
+    def look_again(self, group_id: str, places: Iterable[Place]) -> None:
+        """Have partitions be given up, and so loaded anew, whose group was made to begin elsewhere while members read.
+
+        Who reads need not notice by itself: its session may go on, and where nothing is delivered nothing is written.
+        """
+        now_ms = self._clock.monotonic_ms()
+        for place in places:
+            share = self.loaded(group_id, place)
+            if share is not None and now_ms - share.looked_ms >= LOOK_MS and self._looks < LOOKS_MAX:
+                share.looked_ms = now_ms
+                self._looks += 1
+                self._tasks.spawn(self._look(share), "share-look")
+
+    async def _look(self, share: SharePartition) -> None:
+        try:
+            if await self._is_anew(share):
+                share.lose()
+        finally:
+            self._looks -= 1
+
+    async def _is_anew(self, share: SharePartition) -> bool:
+        """Whether the group was made to begin elsewhere since the state was loaded."""
+        stored = await self._states.summary(share.key)
+        return stored.error is ErrorCode.NONE and stored.state.state_epoch > share.state_epoch
 
     async def _load(self, key: ShareKey, partition: Partition) -> SharePartition | ApiError:
         """The partition, or why its state cannot be read now, such as that its coordinator moves: no crash of ours."""
@@ -227,6 +256,7 @@ class SharePartitions:
             history=self._histories.of(key),
             acquired_batches=self._remembered.take(key, (leader_epoch, state.state_epoch)),
         )
+        share.looked_ms = self._clock.monotonic_ms()
         if state.start_offset < 0:
             share.store_start()
         return share

@@ -126,6 +126,8 @@ class SharePartition:
         self._retires = False
         self._accepted_count = 0
         self._archived_count = 0
+        self.looked_ms = 0
+        """When it was seen last, by the monotonic clock, that the state is the one that is stored."""
         self.is_lost = False
         self.is_retired = False
         """Whether it is lost because nobody reads here any more."""

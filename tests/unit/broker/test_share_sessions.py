@@ -13,7 +13,7 @@ from ottla.broker.share_fetches import (
     PartitionAcknowledgements,
     ShareFetchService,
 )
-from ottla.broker.share_partitions import SharePartitions
+from ottla.broker.share_partitions import LOOK_MS, SharePartitions
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import ANONYMOUS
@@ -44,6 +44,9 @@ class States:
         self.on_read()
         return StateAnswer(state=self.state)
 
+    async def summary(self, key: ShareKey) -> StateAnswer:
+        return StateAnswer(state=self.state)
+
 
 class Settings:
     def integer(self, name: str) -> int:
@@ -67,8 +70,10 @@ PARTITION = SimpleNamespace(
 )
 
 
-def service_of(states: States, partition: Any = PARTITION, tasks: Any = None) -> ShareFetchService:
-    clock = cast("Any", SimpleNamespace(monotonic_ms=lambda: 0, now_ms=lambda: 0))
+def service_of(
+    states: States, partition: Any = PARTITION, tasks: Any = None, monotonic_ms: Callable[[], int] = lambda: 0
+) -> ShareFetchService:
+    clock = cast("Any", SimpleNamespace(monotonic_ms=monotonic_ms, now_ms=lambda: 0))
     timer = cast("Any", None)
     authorizer = cast("Any", SimpleNamespace(allows=lambda *asked: True))
     partitions = SharePartitions(
@@ -127,6 +132,34 @@ def test_a_member_that_begins_another_session_keeps_what_it_holds_until_that_end
     assert released == []
     service.end_of(second)
     assert released == ["a"]
+
+
+def test_a_partition_whose_group_begins_elsewhere_is_loaded_anew_under_members_that_go_on() -> None:
+    states, now = States(), [0]
+    service = service_of(states, monotonic_ms=lambda: now[0])
+    service.session("g", "a", 0, object(), has_acknowledgements=False)
+
+    async def look() -> bool:
+        before = asyncio.all_tasks()
+        service.partitions.look_again("g", [(TOPIC, 0), (TOPIC, 1)])
+        looks = asyncio.all_tasks() - before
+        await asyncio.gather(*looks)
+        return bool(looks)
+
+    async def read() -> None:
+        share = await service.partitions.get(ANONYMOUS, "g", (TOPIC, 0))
+        now[0] = LOOK_MS
+        assert await look()
+        assert not share.is_lost
+        states.state = ShareState(start_offset=7, state_epoch=1)
+        now[0] += LOOK_MS - 1
+        assert not await look()
+        now[0] += 1
+        assert await look()
+        assert share.is_lost
+        assert (await service.partitions.get(ANONYMOUS, "g", (TOPIC, 0))).ledger.start_offset == 7
+
+    asyncio.run(read())
 
 
 def test_a_refused_change_of_partitions_leaves_them_as_they_were() -> None:
