@@ -24,7 +24,7 @@ from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.message import ApiMessage
 from ottla.runtime.clock import Clock, SystemClock
 from ottla.runtime.rng import Rng, SystemRng
-from ottla.runtime.tasks import Tasks
+from ottla.runtime.tasks import Tasks, run_together
 from ottla.runtime.timer import Timer
 from ottla.runtime.timing_wheel import TimerTask
 
@@ -242,10 +242,6 @@ async def _connected(address: Address, options: ClientOptions) -> AsyncioConnect
     raise refused or OSError(f"{address.host} has no address")
 
 
-def _error_of(task: asyncio.Task[Any]) -> BaseException | None:
-    return None if task.cancelled() or not task.done() else task.exception()
-
-
 class AsyncioIo:
     """A `ClientIo` on the running event loop."""
 
@@ -294,28 +290,8 @@ class AsyncioIo:
         return self._timer
 
     async def together(self, coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-        """The results of all, in order, run beside each other; the first that fails ends the others.
-
-        `asyncio.TaskGroup` is not used: where it fails, Python 3.11 counts its task as cancelled from then on.
-        """
-        tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
-        if not tasks:
-            return []
-        errors: list[BaseException] = []
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-            errors = [error for task in tasks if task in done and (error := _error_of(task)) is not None]
-        finally:
-            running = [task for task in tasks if not task.done()]
-            for task in running:
-                task.cancel()
-            if running:
-                await asyncio.wait(running)
-            for task in tasks:
-                _error_of(task)  # or Python complains that nobody has asked for it
-        if errors:
-            raise errors[0]
-        return [task.result() for task in tasks]
+        """The results of all, in order, run beside each other; the first that fails ends the others."""
+        return await run_together(coroutines)
 
     def exclusion(self) -> AbstractAsyncContextManager[Any]:
         """A new lock."""
