@@ -16,8 +16,8 @@ from ottla.gateways.redis.placement import ElsewhereError
 @pytest.mark.parametrize("keys", [[b"mine", b"secret"], [b"secret", b"mine"]])
 def test_all_keys_that_are_watched_need_a_right_wherever_they_are_led(keys: list[bytes]) -> None:
     session = Mock(queued=None)
-    session.watch.side_effect = lambda key: _raise(ElsewhereError((0, key), 2))
-    session.require_access.side_effect = lambda key: key == b"secret" and _raise(RedisError("NOPERM"))
+    session.watch.side_effect = ElsewhereError((0, b"mine"), 2)
+    session.require_access.side_effect = _require_access
     connection = Mock(session=session, gateway=SimpleNamespace(table={b"WATCH": None}))
     transactions = ConnectionTransactions(cast("Any", connection), Mock())
     with pytest.raises(RedisError, match="NOPERM"):
@@ -27,5 +27,6 @@ def test_all_keys_that_are_watched_need_a_right_wherever_they_are_led(keys: list
     connection.begin_task.assert_called_once()
 
 
-def _raise(error: Exception) -> None:
-    raise error
+def _require_access(key: bytes) -> None:
+    if key == b"secret":
+        raise RedisError("NOPERM")
