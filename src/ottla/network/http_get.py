@@ -11,8 +11,12 @@ from urllib.parse import urlsplit
 
 import h11
 
+from ottla.runtime.turns import next_turn
+
 TIMEOUT_MS: Final = 10_000
 ANSWER_BYTES_MAX: Final = 1024 * 1024
+PIECE_BYTES: Final = 4_096
+"""So much is looked at in a turn of the event loop."""
 
 
 class HttpGetError(Exception):
@@ -52,7 +56,8 @@ async def http_get(host: str, port: int, target: str, tls: ssl.SSLContext | None
         while len(body) <= ANSWER_BYTES_MAX:
             match http.next_event():
                 case h11.NEED_DATA:
-                    http.receive_data(await reader.read(65_536))
+                    await next_turn()  # each byte may be a chunk of its own, or a response that goes before
+                    http.receive_data(await reader.read(PIECE_BYTES))
                 case h11.Data(data=data):
                     body += data
                 case h11.EndOfMessage():
