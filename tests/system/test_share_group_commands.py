@@ -108,6 +108,16 @@ def test_a_group_is_moved_under_a_member_that_goes_on_with_its_session(
     assert found[-1] == {0: [(1, 2, 1)]}
 
 
+def test_members_stay_where_the_partition_to_move_to_does_not_exist(
+    broker: BrokerProcess, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare(broker, name)
+    member = ShareMember(broker.port, name, name).join(1)
+    assert run_command(["group", "seek", "--bootstrap", broker.bootstrap, name, f"{name}:9=1"]) == 4
+    assert "removed" not in capsys.readouterr().err
+    assert member.heartbeat().error_code == NONE
+
+
 def test_a_running_group_is_moved_and_delivers_again(
     broker: BrokerProcess, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -235,13 +235,14 @@ async def move_group(
     """Decide for all partitions, with None for those the group has committed, say what is not as asked for, commit."""
     share, admin = ShareGroupAdmin(cluster), Admin(cluster)
     groups = share if await share.is_share_group(group_id) else GroupAdmin(cluster)
+    named = None if selections is None else await partitions_of(cluster, selections)
     if not dry_run and (count := await groups.send_members_away(group_id)):
         what = f"{count} member{'s' * (count != 1)}"
         click.echo(f"removed {what} of group {group_id}, to rejoin it and continue from the new offsets", err=True)
     committed = await groups.committed(group_id)
-    if selections is None and not committed:
+    if named is None and not committed:
         raise CommandError(f"group {group_id!r} has no committed offsets: name the topics instead of --all-topics")
-    partitions = sorted(committed) if selections is None else await partitions_of(cluster, selections)
+    partitions = sorted(committed) if named is None else named
     starts = await admin.list_offsets(dict.fromkeys(partitions, OffsetAt.EARLIEST))
     ends = await admin.list_offsets(dict.fromkeys(partitions, OffsetAt.LATEST))
     resets = {place: wanted(place) for place in partitions}
