@@ -99,6 +99,7 @@ var operations = map[string]operation{
 	"set_group_offsets": setGroupOffsets,
 	"delete_group":      deleteGroup,
 	"delete_records":    deleteRecords,
+	"share_members":     shareMembers,
 }
 
 func main() {
