@@ -40,7 +40,7 @@ from tests.fuzz import seed_files
 from tests.fuzz.targets.logins import ISSUER as TOKEN_ISSUER
 from tests.fuzz.targets.logins import TOKEN
 from tests.fuzz.targets.messages import MESSAGES, id_of
-from tests.fuzz.targets.requests import TOPIC, TOPIC_ID
+from tests.fuzz.targets.requests import RAW, TOPIC, TOPIC_ID
 from tests.fuzz.targets.small_files import BASE_OFFSET
 from tests.fuzz.targets.strangers import (
     AUTHENTICATE,
@@ -212,11 +212,15 @@ def messages() -> Seeds:
 def requests() -> Seeds:
     """Every API that is served, filled and empty, and a frame as it is."""
     for api in APIS.values():
+        if api.key >= RAW:
+            request = filled(api.request_type, api.max_version)
+            yield f"{api.key.name.lower()}-raw", bytes([RAW]) + encode_request(77, None, request, api.max_version)[4:]
+            continue
         for version in {api.min_version, api.max_version}:
             start, name = bytes([api.key, version - api.min_version]), f"{api.key.name.lower()}-{version}"
             yield name, start + filled(api.request_type, version).encode(version)
         yield f"{api.key.name.lower()}-empty", start + api.request_type().encode(version)
-    yield "raw", b"\xff" + bytes.fromhex("001200030000000100016100016100016100")
+    yield "raw", bytes([RAW]) + bytes.fromhex("001200030000000100016100016100016100")
 
 
 def single_fetch() -> Seeds:

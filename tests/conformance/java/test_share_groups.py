@@ -10,6 +10,7 @@ from tests.conformance.java.kafka_tools import PACKAGE, KafkaTools, table
 
 CLIENT = "Kafka's Java client"
 TOOLS = "Kafka's tools"
+ACKNOWLEDGED, ARCHIVED = 2, 4
 pytestmark = pytest.mark.peer
 
 
@@ -89,3 +90,34 @@ def test_a_share_group_is_listed_described_reset_and_deleted(kafka: KafkaTools, 
     assert group not in share_groups(kafka, "--list").ok().lines
     gone = share_groups(kafka, "--describe", "--group", group)
     assert f"GroupIdNotFoundException: Group {group} not found." in gone.out
+
+
+@pytest.mark.proves(client=TOOLS, feature="share state records")
+def test_kafkas_own_reader_reads_the_state_of_share_groups(kafka: KafkaTools, group: str) -> None:
+    kafka.java("ShareMembers", group, group, 100)
+    formatter = "org.apache.kafka.tools.consumer.group.share.ShareGroupStateMessageFormatter"
+    begins, ends = (state_offsets(kafka, which) for which in ("earliest", "latest"))
+    how = ("--formatter", formatter, "--from-beginning", "--partition")
+    records = []
+    for partition, end in ends.items():
+        if end > begins[partition]:
+            text = "".join(kafka.consume("__share_group_state", end - begins[partition], *how, partition))
+            records += objects(text)
+    assert len(records) == sum(ends.values()) - sum(begins.values())
+    states = [each["value"]["data"] for each in records if each["key"]["data"]["groupId"] == group]
+    assert max(each["startOffset"] for each in states) == 50
+    assert {batch["deliveryState"] for each in states for batch in each["stateBatches"]} >= {ACKNOWLEDGED, ARCHIVED}
+
+
+def state_offsets(kafka: KafkaTools, which: str) -> dict[str, int]:
+    lines = kafka.get_offsets("--topic", "__share_group_state", "--time", which).ok().lines
+    return {partition: int(offset) for _, partition, offset in (line.rsplit(":", 2) for line in lines)}
+
+
+def objects(text: str) -> list[dict]:
+    """JSON objects that stand one behind the other."""
+    found, at = [], 0
+    while at < len(text):
+        each, at = json.JSONDecoder().raw_decode(text, at)
+        found.append(each)
+    return found

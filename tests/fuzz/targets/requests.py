@@ -44,6 +44,8 @@ SETTINGS = {
     "num.partitions": "2",
 }
 CORRELATION_ID = 77
+RAW = 255
+"""Begins an input that is a frame as it is."""
 TOPIC = "flights"
 """The topic that is there."""
 TOPIC_ID = UUID("7f2c1f6e-54a2-4b6c-9d3e-0a1b2c3d4e5f")
@@ -220,7 +222,7 @@ def check(data: bytes) -> None:
     if len(data) < 2:
         return
     gateway = current_gateway()
-    if data[0] == 255:
+    if data[0] == RAW:
         gateway.loop.run_until_complete(gateway.ask(data[1:]))
         return
     api = APIS.get(data[0]) or SERVED[data[0] % len(SERVED)]
