@@ -9,7 +9,6 @@ The setting says what the key is; the name is only for people. So a name that is
 """
 
 import re
-from hashlib import sha256
 from typing import Final
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
@@ -37,6 +36,8 @@ def topic_of_key(database: int, key: bytes) -> str:
         return key.decode()
     escaped = "".join(chr(byte) if byte in _KEPT else f"-{byte:02x}" for byte in key[:PLAIN_LENGTH_MAX])
     if not key or len(key) > PLAIN_LENGTH_MAX or len(escaped) > PLAIN_LENGTH_MAX:
+        from hashlib import sha256  # a broker without such keys does not read OpenSSL
+
         escaped = f"hash-{sha256(key).hexdigest()}"
     return f"{PREFIX}{database}-{escaped}"
 
