@@ -18,7 +18,7 @@ from ottla.groups.records import CommittedOffset, GroupRecord, GroupSnapshot, Me
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import assign_offsets, build_batch
 from ottla.protocol.frame import encode_request
-from ottla.protocol.message import Message
+from ottla.protocol.message import ApiMessage, Message
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -214,6 +214,7 @@ def requests() -> Seeds:
     for api in APIS.values():
         if api.key >= RAW:
             request = filled(api.request_type, api.max_version)
+            assert isinstance(request, ApiMessage)
             yield f"{api.key.name.lower()}-raw", bytes([RAW]) + encode_request(77, None, request, api.max_version)[4:]
             continue
         for version in {api.min_version, api.max_version}:
