@@ -225,13 +225,15 @@ class _Run:
         runs = [(offset, offset, self._kind() if kind is None else kind) for _, offset in sorted(places)]
         for place in places:
             del member.held[place]
-            self._said_s[member.name, *place] = self._now_s()
-            if self._locks.get(place, ("", 0))[0] == member.name:
-                del self._locks[place]
         self._tasks.spawn(self._settling(member.name, share, runs), "settle")
 
     async def _settling(self, name: str, share: SharePartition, runs: list[tuple[int, int, int]]) -> None:
-        sent_s = self._now_s()
+        sent_s, leader = self._now_s(), self._leaders.index(share)
+        for offset, _, _ in runs:
+            # What came between the step and this was for the same member, and is settled with it.
+            self._said_s[name, leader, offset] = sent_s
+            if self._locks.get((leader, offset), ("", 0))[0] == name:
+                del self._locks[leader, offset]
         error = await share.settle(name, runs, LIMITS)
         outcome = {ErrorCode.NONE: Outcome.OK, ErrorCode.INVALID_RECORD_STATE: Outcome.FAIL}.get(error, Outcome.UNKNOWN)
         for offset, _, kind in runs:
