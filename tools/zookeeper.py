@@ -22,6 +22,8 @@ from tools.debian import require_packages
 from tools.ports import free_ports
 
 JAR = Path("/usr/share/java/zookeeper.jar")
+CODEC = JAR.with_name("netty-codec.jar")
+"""What TLS needs besides; the package names all but this one in its class path."""
 TICK_MS = 200
 READY_S = 300.0
 ELECTION_MS_MAX = 1_000
@@ -35,6 +37,11 @@ JAVA = (
     f"-Dzookeeper.fastleader.maxNotificationInterval={ELECTION_MS_MAX}",
 )
 
+TLS = {
+    "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+    "authProvider.x509": "org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+}
+
 
 def install() -> None:
     """See that ZooKeeper is installed. Raises RuntimeError with what to do when it cannot be."""
@@ -46,16 +53,26 @@ class ZooKeeperServers:
     """Servers that can be stopped, killed and started again one by one; each keeps its port and its data."""
 
     def __init__(
-        self, directory: Path, count: int = 1, *, settings: dict[str, str] | None = None, host: str = "127.0.0.1"
+        self,
+        directory: Path,
+        count: int = 1,
+        *,
+        settings: dict[str, str] | None = None,
+        host: str = "127.0.0.1",
+        tls: dict[str, str] | None = None,
     ) -> None:
-        """`host` is the address of this machine at which clients find them."""
+        """`host` is the address of this machine at which clients find them.
+
+        `tls` are ZooKeeper's settings that begin with `ssl.`; with them `hosts` are the ports that speak TLS.
+        """
         install()
         self._host = host
         self._directory = directory
         self._processes: list[subprocess.Popen[bytes] | None] = [None] * count
-        ports = free_ports(3 * count)
+        ports = free_ports(4 * count)
         self.ports = ports[:count]
-        """The ports of the clients."""
+        """The ports of the clients, without TLS."""
+        self._advertised = self.ports if tls is None else ports[3 * count :]
         common = {
             "tickTime": str(TICK_MS),
             "initLimit": "50",
@@ -65,6 +82,7 @@ class ZooKeeperServers:
             "admin.enableServer": "false",
             "4lw.commands.whitelist": "*",
             "maxClientCnxns": "0",
+            **({} if tls is None else TLS | tls),
             **(settings or {}),
         }
         if count > 1:
@@ -75,12 +93,14 @@ class ZooKeeperServers:
             home.mkdir(parents=True)
             (home / "myid").write_text(f"{number + 1}\n")
             own = {"dataDir": str(home), "clientPort": str(self.ports[number]), "clientPortAddress": host}
+            if tls is not None:
+                own |= {"secureClientPort": str(self._advertised[number]), "secureClientPortAddress": host}
             self._config(number).write_text("".join(f"{key}={value}\n" for key, value in {**common, **own}.items()))
 
     @property
     def hosts(self) -> str:
         """All servers, as a client wants them."""
-        return ",".join(f"{self._host}:{port}" for port in self.ports)
+        return ",".join(f"{self._host}:{port}" for port in self._advertised)
 
     def location(self, node: str = "ottla") -> str:
         """Where a broker keeps its metadata: what `--metadata` takes."""
@@ -96,7 +116,7 @@ class ZooKeeperServers:
 
     def start_one(self, number: int) -> None:
         """Begin to start one."""
-        command = ["java", *JAVA, "-cp", str(JAR), "org.apache.zookeeper.server.quorum.QuorumPeerMain"]
+        command = ["java", *JAVA, "-cp", f"{JAR}:{CODEC}", "org.apache.zookeeper.server.quorum.QuorumPeerMain"]
         with (self._home(number) / "log").open("ab") as log:
             self._processes[number] = subprocess.Popen(
                 [*command, str(self._config(number))], stdout=log, stderr=log, start_new_session=True

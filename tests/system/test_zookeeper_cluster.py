@@ -17,6 +17,7 @@ from confluent_kafka.admin import NewTopic as NewConfluentTopic
 from ottla.client.admin.admin import NewTopic
 from ottla.client.blocking import BlockingClient
 from tests.broker_process import BrokerProcess
+from tests.certificates import Authority
 from tests.cluster import Cluster, wait_until
 from tests.unit.metadata.store.answer_eater import AnswerEater
 from tools.zookeeper import ZooKeeperServers
@@ -134,6 +135,45 @@ def test_changes_fail_with_the_reason_while_zookeeper_stands_still(cluster: Clus
     assert all(REASON.search(each.stderr) for each in ended), ended
     assert refused == [KafkaError.REQUEST_TIMED_OUT] * 9
     assert all(map(REASON.search, reasons)), reasons
+
+
+@pytest.mark.long
+def test_brokers_that_speak_tls_with_zookeeper_elect_a_controller_when_theirs_is_killed(tmp_path: Path):
+    """With certificates on both sides, and nodes that are for the brokers' alone."""
+    authority = Authority()
+    (tmp_path / "brokers").mkdir()
+    key, trusted = authority.identity("ottla").write_pem(tmp_path / "ottla.pem"), authority.write(tmp_path / "ca.pem")
+    tls = {"ssl.keyStore.location": str(key), "ssl.trustStore.location": str(trusted)}
+    settings = {
+        "zookeeper.ssl.client.enable": "true",
+        "zookeeper.ssl.keystore.location": str(key),
+        "zookeeper.ssl.truststore.location": str(trusted),
+        "zookeeper.set.acl": "true",
+    }
+    with (
+        ZooKeeperServers(tmp_path / "zookeeper", 3, tls=tls) as servers,
+        Cluster(tmp_path / "brokers", 3, {**LONG_SESSIONS, **settings}, metadata=servers.location()) as cluster,
+    ):
+        cluster.wait_until_registered()
+        for topic in ("a", "b"):
+            cluster.create_topic(topic, partitions=3)
+            cluster.wait_until_in_sync(topic)
+            before = cluster.controller
+            before.kill()
+            wait_until(lambda: all_led(cluster, topic, without=before), f"leaders of {topic} and a controller")  # noqa: B023
+            produce(cluster.bootstrap, topic, "after")
+            before.start()
+            cluster.wait_until_in_sync(topic)
+        servers.kill(servers.leader())
+        cluster.create_topic("c")
+        produce(cluster.bootstrap, "c", "when its leader is gone")
+
+
+def all_led(cluster: Cluster, topic: str, *, without: BrokerProcess) -> bool:
+    """Whether there is a controller, and all partitions have leaders, without a broker that was killed."""
+    gone = next(number for number, broker in cluster.brokers.items() if broker is without)
+    seen = cluster.metadata_of(topic)
+    return {gone, -1}.isdisjoint({seen.controller_id, *(each.leader for each in seen.topics[topic].partitions)})
 
 
 @pytest.mark.long

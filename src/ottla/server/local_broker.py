@@ -4,13 +4,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 import ottla
 from ottla.metadata.store.interface import BrokerIdTakenError
-from ottla.metadata.store.location import EMBEDDED, is_shared, open_store
+from ottla.metadata.store.location import EMBEDDED, ZOOKEEPER, is_shared, open_store
 from ottla.native import LogIo
 from ottla.network.address import Address
 from ottla.runtime.clock import Clock
@@ -28,6 +28,9 @@ from ottla.server.server import Server
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.endpoint import Endpoint
 from ottla.storage.log_manager import LogManager
+
+if TYPE_CHECKING:
+    from ottla.metadata.store.zookeeper_security import ZooKeeperSecurity
 
 logger = logging.getLogger(__name__)
 
@@ -173,7 +176,7 @@ async def _start(
             location,
             data_dirs[0],
             session_timeout_ms=session_timeout_ms,
-            zookeeper_credentials=settings.text("metadata.zookeeper.credentials"),
+            zookeeper=_zookeeper_security(location, settings),
         )
         report = await tasks.in_thread(logs.load)
         for line in report.lines():
@@ -215,11 +218,18 @@ async def _until_active(server: Server, environment: Environment, stop: asyncio.
 async def _free_node_id(location: str, data_dir: Path, settings: BrokerSettings) -> int:
     tasks = Tasks("ottla-node-id")
     try:
-        credentials = settings.text("metadata.zookeeper.credentials")
-        store = open_store(location, data_dir, zookeeper_credentials=credentials)
+        store = open_store(location, data_dir, zookeeper=_zookeeper_security(location, settings))
         return await free_node_id(store, tasks, SystemRng())
     finally:
         await tasks.close()
+
+
+def _zookeeper_security(location: str, settings: BrokerSettings) -> "ZooKeeperSecurity | None":
+    if not location.startswith(ZOOKEEPER):
+        return None
+    from ottla.metadata.store.zookeeper_security import ZooKeeperSecurity
+
+    return ZooKeeperSecurity.from_settings(settings.__getitem__)
 
 
 def listening_at(addresses: Mapping[str, Address], advertised: Mapping[str, Endpoint]) -> str:

@@ -10,6 +10,7 @@ from ottla.model.security_protocol import SecurityProtocol
 from ottla.settings.broker_group_table import require_consistent_group_bounds
 from ottla.settings.broker_oauth_table import UNSIGNED_CLASS
 from ottla.settings.broker_table import ALIASES, BROKER_SETTINGS
+from ottla.settings.broker_zookeeper_table import require_consistent_zookeeper
 from ottla.settings.definition import Complaints, InvalidSettingError
 from ottla.settings.foreign_settings import ignored_reason, refused_reason
 from ottla.settings.listener_overrides import definition_of, parse_override, value_for_listener
@@ -231,6 +232,7 @@ class BrokerSettings:
             (("log.dir",), self._check_directories),
             (("group.",), self._check_groups),
             (("max.connections.per.ip",), self._check_connections),
+            (("metadata.zookeeper.", "zookeeper."), lambda: require_consistent_zookeeper(self._values)),
         ):
             if any(name.startswith(prefixes) for name in bad):
                 continue

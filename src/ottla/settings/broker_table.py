@@ -18,6 +18,7 @@ from ottla.settings.broker_share_table import SHARE_SETTINGS
 from ottla.settings.broker_tls_table import TLS_SETTINGS
 from ottla.settings.broker_token_table import TOKEN_SETTINGS
 from ottla.settings.broker_transaction_table import TRANSACTION_SETTINGS
+from ottla.settings.broker_zookeeper_table import ZOOKEEPER_SETTINGS
 from ottla.settings.connection_overrides import ConnectionOverrides
 from ottla.settings.definition import Importance, SettingDefinition, SettingTable, UpdateMode, setting_table
 from ottla.settings.listeners import DEFAULT_PROTOCOL_MAP
@@ -73,16 +74,6 @@ _IDENTITY_AND_LISTENERS: Final = (
         "The shared secret that brokers prove to each other; it is never sent. Default: a secret generated "
         "at the first start and kept in the metadata store. Set it when others can read that store: the "
         "same on every broker, in a file, because everyone on the host sees a command line.",
-    ),
-    _setting(
-        "metadata.zookeeper.credentials",
-        _PASSWORD,
-        None,
-        Length(3),
-        _MEDIUM,
-        "USER:PASSWORD with which this broker authenticates to ZooKeeper (digest), the same on every broker. Only that "
-        "user can then read or change what the cluster keeps there. Set it in a file, because everyone on the host "
-        "sees a command line.",
     ),
     _setting(
         "auto.leader.rebalance.enable",
@@ -508,6 +499,7 @@ def _topic_defaults() -> list[SettingDefinition]:
 BROKER_SETTINGS: Final[SettingTable] = setting_table(
     (
         *_IDENTITY_AND_LISTENERS,
+        *ZOOKEEPER_SETTINGS,
         *_NETWORK,
         *_TOPICS,
         *LOG_SETTINGS,

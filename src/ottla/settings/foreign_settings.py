@@ -85,6 +85,7 @@ REFUSED_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
         "ssl.engine.factory.class": _JAVA,
         "transaction.two.phase.commit.enable": "two-phase commit with external coordinators is not supported",
         "zookeeper.": "use --metadata zookeeper://... and metadata.zookeeper.credentials instead",
+        "zookeeper.ssl.": "certificates that were withdrawn are not looked for",
     }
 )
 
@@ -93,6 +94,8 @@ HARMLESS_VALUES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "offsets.topic.compression.codec": frozenset({"0"}),
         "remote.log.storage.system.enable": frozenset({"false"}),
         "transaction.two.phase.commit.enable": frozenset({"false"}),
+        "zookeeper.ssl.crl.enable": frozenset({"false"}),
+        "zookeeper.ssl.ocsp.enable": frozenset({"false"}),
     }
 )
 """Settings that ask for what happens anyway when they have one of these values, and are refused with any other."""

@@ -75,6 +75,8 @@ log.retention.check.interval.ms=300000
         ("ssl.engine.factory.class", "org.example.Factory"),
         ("authorizer.class.name", "org.example.Authorizer"),
         ("zookeeper.connect", "localhost:2181"),
+        ("zookeeper.ssl.crl.enable", "true"),
+        ("zookeeper.ssl.keystore.key", "inline"),
         ("remote.log.storage.system.enable", "true"),
         ("security.inter.broker.protocol", "SSL"),
     ],
@@ -146,3 +148,45 @@ def test_the_listener_of_redis_clients_speaks_as_the_map_says():
     assert without.encrypted_listeners == []
     assert any("listeners has no REDIS" in each for each in without.warnings)
     assert BrokerSettings({"redis.listener": ":6379"}).protocol_of("REDIS") == "PLAINTEXT"
+
+
+@pytest.mark.parametrize("credentials", ["ottla", "ottla:", ":secret"])
+def test_credentials_of_zookeeper_are_a_user_and_a_password(credentials):
+    with pytest.raises(InvalidSettingError, match="USER:PASSWORD"):
+        BrokerSettings({"metadata.zookeeper.credentials": credentials})
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"zookeeper.set.acl": "true"}, "zookeeper.ssl.keystore.location"),
+        ({"zookeeper.ssl.truststore.location": "ca.pem"}, "zookeeper.ssl.client.enable=true"),
+        (
+            {
+                "zookeeper.ssl.client.enable": "true",
+                "zookeeper.clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNIO",
+            },
+            "speaks no TLS",
+        ),
+    ],
+)
+def test_settings_of_zookeeper_that_would_protect_nothing_are_refused(given, named):
+    with pytest.raises(InvalidSettingError, match=named):
+        BrokerSettings(given)
+
+
+def test_kafkas_settings_of_tls_with_zookeeper_are_taken():
+    settings = BrokerSettings(
+        {
+            "zookeeper.clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNetty",
+            "zookeeper.ssl.client.enable": "true",
+            "zookeeper.ssl.keystore.location": "broker.p12",
+            "zookeeper.ssl.keystore.password": "changeit",
+            "zookeeper.ssl.truststore.location": "ca.pem",
+            "zookeeper.ssl.truststore.type": "PEM",
+            "zookeeper.ssl.endpoint.identification.algorithm": "",
+            "zookeeper.ssl.crl.enable": "false",
+            "zookeeper.set.acl": "true",
+        }
+    )
+    assert settings.warnings == ("zookeeper.ssl.crl.enable is ignored: this is already the case",)

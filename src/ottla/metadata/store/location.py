@@ -7,10 +7,13 @@ zookeeper://a:2181,b:2181,c:2181/ottla   in a ZooKeeper ensemble, below a node o
 
 import re
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.metadata.store.interface import SESSION_TIMEOUT_MS, MetadataStore
 from ottla.settings.definition import InvalidSettingError
+
+if TYPE_CHECKING:
+    from ottla.metadata.store.zookeeper_security import ZooKeeperSecurity
 
 EMBEDDED: Final = "embedded"
 ZOOKEEPER: Final = "zookeeper://"
@@ -29,23 +32,21 @@ def open_store(
     data_dir: Path,
     *,
     session_timeout_ms: int = SESSION_TIMEOUT_MS,
-    zookeeper_credentials: str | None = None,
+    zookeeper: "ZooKeeperSecurity | None" = None,
 ) -> MetadataStore:
     """The store at a location, not connected yet: `MetadataStore.open` does that.
 
-    `data_dir` is where `embedded` alone lies, `zookeeper_credentials` are USER:PASSWORD. Raises
-    InvalidSettingError with one line that says what to write.
+    `data_dir` is where `embedded` alone lies. Raises InvalidSettingError with one line that says what to write.
     """
     _require_location(location)
     if location.startswith(ZOOKEEPER):
-        if zookeeper_credentials is not None and not all(zookeeper_credentials.partition(":")):
-            raise InvalidSettingError("metadata.zookeeper.credentials is not USER:PASSWORD")
         try:
             from ottla.metadata.store.zookeeper import ZooKeeperStore
+            from ottla.metadata.store.zookeeper_security import NO_SECURITY
         except ImportError as error:
             raise InvalidSettingError(f"metadata={location} needs kazoo: pip install 'ottla[zookeeper]'") from error
         return ZooKeeperStore(
-            *parse_zookeeper(location), session_timeout_ms=session_timeout_ms, credentials=zookeeper_credentials
+            *parse_zookeeper(location), session_timeout_ms=session_timeout_ms, security=zookeeper or NO_SECURITY
         )
     from ottla.metadata.store.embedded import EmbeddedStore
 

@@ -14,6 +14,7 @@ from ottla.metadata.store.embedded import FILE_NAME
 from ottla.metadata.store.interface import StoreError
 from ottla.metadata.store.location import ZOOKEEPER, embedded_directory, is_shared, parse_zookeeper
 from ottla.metadata.store.metadata_file import MetadataFile, MovedMetadata
+from ottla.metadata.store.zookeeper_security import NO_SECURITY, ZooKeeperSecurity
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.tasks import Tasks
 from ottla.storage.file_names import LOCK_FILE
@@ -21,11 +22,12 @@ from ottla.storage.file_names import LOCK_FILE
 MOVED_SUFFIX: Final = ".moved"
 
 
-async def move_metadata(data_dir: Path, location: str) -> MovedMetadata:
+async def move_metadata(data_dir: Path, location: str, *, zookeeper: ZooKeeperSecurity = NO_SECURITY) -> MovedMetadata:
     """Move the metadata of a data directory to a shared store that is empty; a move that was cut short is made again.
 
     Raises StoreError with one line that says what to do: when a broker runs there, when there is nothing, and when the
-    other store has a cluster already. Raises InvalidSettingError when `location` is none.
+    other store has a cluster already. Raises InvalidSettingError when `location` is none, and for keys that cannot be
+    used.
     """
     if not is_shared(location):
         raise StoreError(f"{location} is where the metadata is: name a store that several brokers share")
@@ -38,7 +40,7 @@ async def move_metadata(data_dir: Path, location: str) -> MovedMetadata:
             if location.startswith(ZOOKEEPER):
                 from ottla.metadata.store.zookeeper_filling import fill_zookeeper
 
-                await fill_zookeeper(*parse_zookeeper(location), moved, tasks)
+                await fill_zookeeper(*parse_zookeeper(location), moved, tasks, zookeeper)
             else:
                 await tasks.in_thread(_copy, disk, path, embedded_directory(location, data_dir) / FILE_NAME)
             await tasks.in_thread(disk.rename, path, path.with_name(FILE_NAME + MOVED_SUFFIX))

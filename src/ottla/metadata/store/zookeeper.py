@@ -31,6 +31,7 @@ from ottla.metadata.store.zookeeper_access import ATTEMPTS_MAX, ZooKeeperAccess
 from ottla.metadata.store.zookeeper_client import NotConnectedError, Operation, Refusal, ZooKeeperClient
 from ottla.metadata.store.zookeeper_election import ZooKeeperElection
 from ottla.metadata.store.zookeeper_log import ZooKeeperLog
+from ottla.metadata.store.zookeeper_security import NO_SECURITY, ZooKeeperSecurity
 from ottla.metadata.store.zookeeper_watching import ZooKeeperWatching
 from ottla.model.newer_release import needs_newer_release
 from ottla.runtime.rng import Rng, SystemRng
@@ -51,14 +52,11 @@ class ZooKeeperStore(StoreWatchers):
         *,
         session_timeout_ms: int = SESSION_TIMEOUT_MS,
         rng: Rng | None = None,
-        credentials: str | None = None,
+        security: ZooKeeperSecurity = NO_SECURITY,
     ) -> None:
-        """`hosts` as in `a:2181,b:2181`; `root` is "" or a path without a slash at its end.
-
-        With `credentials`, USER:PASSWORD, all nodes are for that user alone.
-        """
+        """`hosts` as in `a:2181,b:2181`; `root` is "" or a path without a slash at its end."""
         super().__init__()
-        self._credentials = credentials
+        self._security = security
         self._rng = rng or SystemRng()
         self._tasks = Tasks("ottla-zookeeper", threads_max=1)
         self._access = ZooKeeperAccess(hosts, root, session_timeout_ms)
@@ -68,11 +66,11 @@ class ZooKeeperStore(StoreWatchers):
         self._is_closed = False
 
     async def open(self, new_cluster_id: str) -> str:
-        """Connect, and make the nodes at the first start. Raises StoreError."""
+        """Connect, and make the nodes at the first start. Raises StoreError, and InvalidSettingError for its keys."""
         access, watching = self._access, self._watching
         if access.opened is None:
             client = access.opened = ZooKeeperClient(
-                access.hosts, access.root, access.session_timeout_ms, self._tasks, credentials=self._credentials
+                access.hosts, access.root, access.session_timeout_ms, self._tasks, security=self._security
             )
             client.on_lost = watching.lose
             client.on_silence = self.tell_controller
@@ -206,7 +204,7 @@ class ZooKeeperStore(StoreWatchers):
         return data.decode(errors="replace")
 
     async def _require_closed(self) -> None:
-        """With credentials, nodes that were created without them are refused: others may have read the secret."""
+        """Nodes that were created for everybody are refused where they are to be for one: the secret may be known."""
         for path in (nodes.LAYOUT, nodes.CLUSTER_SECRET):
             try:
                 is_exposed = await self._access.client.is_exposed(path)
@@ -214,8 +212,7 @@ class ZooKeeperStore(StoreWatchers):
                 continue
             if is_exposed:
                 raise StoreError(
-                    f"{self._access.where}{path} can be opened by others than the user of "
-                    "metadata.zookeeper.credentials: "
+                    f"{self._access.where}{path} can be opened by others than {self._security.owner}: "
                     f"run `setAcl -R {self._access.root or '/'} auth::cdrwa` in zkCli.sh as that user"
                 )
 

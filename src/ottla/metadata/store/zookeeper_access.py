@@ -60,7 +60,7 @@ class ZooKeeperAccess:
             if isinstance(reason, NoAuthError):
                 raise StoreError(
                     f"{self.where}: ZooKeeper does not let this broker read or write there: correct "
-                    "metadata.zookeeper.credentials, or the ACLs of the nodes"
+                    "metadata.zookeeper.credentials, zookeeper.ssl.keystore.location, or the ACLs of the nodes"
                 ) from error
             raise StoreError(f"{self.where}: {reason!r}") from error
 

@@ -26,10 +26,12 @@ from kazoo.exceptions import (
     ThrottledOpError,
     ZookeeperStoppedError,
 )
-from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
-from kazoo.security import ACL, make_digest_acl
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.security import ACL, CREATOR_ALL_ACL, make_digest_acl
 
 from ottla.metadata.store.interface import StoreError
+from ottla.metadata.store.zookeeper_security import NO_SECURITY, ZooKeeperSecurity
+from ottla.metadata.store.zookeeper_sockets import ZooKeeperSockets
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
@@ -62,6 +64,8 @@ _CONNECTION_ERRORS: Final = (
     ThrottledOpError,
     ZookeeperStoppedError,
 )
+
+_OF_CERTIFICATES: Final = "x509"
 
 Watch = Callable[[], None]
 
@@ -104,25 +108,28 @@ class ZooKeeperClient:
         tasks: Tasks,
         *,
         timer: Timer | None = None,
-        credentials: str | None = None,
+        security: ZooKeeperSecurity = NO_SECURITY,
     ) -> None:
-        """`credentials` are USER:PASSWORD: nodes that are created are for that user alone."""
+        """Raises InvalidSettingError when the keys of `security` cannot be used. BLOCKING: it reads their files."""
         self._root = root
         self._acls: list[ACL] | None = None
-        if credentials is not None:
-            user, _, password = credentials.partition(":")
+        if security.credentials is not None:
+            user, _, password = security.credentials.partition(":")
             self._acls = [make_digest_acl(user, password, all=True)]
+        elif security.sets_acl:
+            self._acls = CREATOR_ALL_ACL
         self._tasks = tasks
         self._timeout_s = session_timeout_ms / 1000
+        self._sockets = ZooKeeperSockets(self._timeout_s * CONNECT / len(hosts.split(",")), security.tls)
         self._client = KazooClient(
             hosts=hosts,
             timeout=self._timeout_s,
-            handler=_Handler(self._timeout_s * CONNECT / len(hosts.split(","))),
+            handler=self._sockets,
             connection_retry=RECONNECT,
             command_retry=RECONNECT,
             logger=kazoo_logger,
             default_acl=self._acls,
-            auth_data=[("digest", credentials)] if credentials is not None else None,
+            auth_data=None if security.credentials is None else [("digest", security.credentials)],
         )
         self._loop = asyncio.get_running_loop()
         self._connected = asyncio.Event()
@@ -151,7 +158,8 @@ class ZooKeeperClient:
             async with asyncio.timeout(timeout_s):
                 await self._connected.wait()
         except TimeoutError:
-            raise NotConnectedError(f"no ZooKeeper server was reached in {timeout_s:g} s") from None
+            why = f": {self._sockets.failure}" if self._sockets.failure else ""
+            raise NotConnectedError(f"no ZooKeeper server was reached in {timeout_s:g} s{why}") from None
 
     async def wait_until_connected(self) -> None:
         """Wait for a connection. Raises NotConnectedError once there has been none for as long as a session lasts."""
@@ -194,10 +202,14 @@ class ZooKeeperClient:
         await self._ask("create_async", self._root + path, data)
 
     async def is_exposed(self, path: str) -> bool:
-        """Whether a node can be opened by others than the user of the credentials; never without credentials."""
+        """Whether a node can be opened by others than those that this process creates nodes for; never where that is
+        everybody.
+        """
         if self._acls is None:
             return False
         acls, _ = await self._ask("get_acls_async", self._root + path)
+        if self._acls is CREATOR_ALL_ACL:  # servers put the subject of the certificate in its place
+            return any(each.id.scheme != _OF_CERTIFICATES for each in acls)
         return any(each not in self._acls for each in acls)
 
     async def ensure_root(self) -> None:
@@ -277,18 +289,6 @@ class ZooKeeperClient:
 
     def _silent(self) -> NotConnectedError:
         return NotConnectedError(f"no ZooKeeper server has answered for {self._timeout_s:g} s")
-
-
-class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo would wait for one server for as long as the whole session lasts."""
-
-    def __init__(self, connect_timeout_s: float) -> None:
-        super().__init__()
-        self._connect_timeout_s = connect_timeout_s
-
-    def create_connection(self, *args: Any, timeout: float, **kwargs: Any) -> Any:
-        """A socket that is connected, in time."""
-        return super().create_connection(*args, timeout=min(timeout, self._connect_timeout_s), **kwargs)
 
 
 class _LoopWatch:

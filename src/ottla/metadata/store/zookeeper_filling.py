@@ -9,14 +9,17 @@ from ottla.metadata.store.interface import SESSION_TIMEOUT_MS, StoreError
 from ottla.metadata.store.metadata_file import MovedMetadata
 from ottla.metadata.store.zookeeper import first_nodes
 from ottla.metadata.store.zookeeper_client import Operation, Refusal, ZooKeeperClient
+from ottla.metadata.store.zookeeper_security import NO_SECURITY, ZooKeeperSecurity
 from ottla.runtime.tasks import Tasks
 
 _NO_WRITER: Final = bytes(16)
 
 
-async def fill_zookeeper(hosts: str, root: str, moved: MovedMetadata, tasks: Tasks) -> None:
+async def fill_zookeeper(
+    hosts: str, root: str, moved: MovedMetadata, tasks: Tasks, security: ZooKeeperSecurity = NO_SECURITY
+) -> None:
     """Write it, so that brokers see all of it or are told to wait. Raises StoreError."""
-    client = ZooKeeperClient(hosts, root, SESSION_TIMEOUT_MS, tasks)
+    client = ZooKeeperClient(hosts, root, SESSION_TIMEOUT_MS, tasks, security=security)
     try:
         await client.connect(SESSION_TIMEOUT_MS / 1000)
         await client.ensure_root()

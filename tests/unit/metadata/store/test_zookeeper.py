@@ -11,7 +11,7 @@ from kazoo.exceptions import NoAuthError
 from ottla.metadata.store.interface import FencedError, StoreError
 from ottla.metadata.store.location import open_store, parse_zookeeper
 from ottla.metadata.store.zookeeper import ZooKeeperStore
-from ottla.settings.definition import InvalidSettingError
+from ottla.metadata.store.zookeeper_security import ZooKeeperSecurity
 from tests.unit.metadata.store.answer_eater import AnswerEater
 from tests.unit.metadata.store.party import Party
 from tools.zookeeper import ZooKeeperServers
@@ -338,7 +338,7 @@ def all_paths(nodes, path=""):
 
 
 async def test_with_credentials_nobody_else_reads_or_changes_a_node(closed_location):
-    store = open_store(closed_location, Path(), zookeeper_credentials="ottla:correct horse")
+    store = open_store(closed_location, Path(), zookeeper=ZooKeeperSecurity("ottla:correct horse"))
     try:
         await store.open("cluster")
         await store.cluster_secret(b"secret")
@@ -368,7 +368,7 @@ async def test_with_credentials_nobody_else_reads_or_changes_a_node(closed_locat
             owner.close()
     finally:
         await store.close()
-    other = open_store(closed_location, Path(), zookeeper_credentials="ottla:wrong")
+    other = open_store(closed_location, Path(), zookeeper=ZooKeeperSecurity("ottla:wrong"))
     with pytest.raises(StoreError, match=r"metadata\.zookeeper\.credentials"):
         await other.open("cluster")
     await other.close()
@@ -379,13 +379,7 @@ async def test_nodes_that_were_created_without_credentials_are_refused_with_them
     await store.open("cluster")
     await store.cluster_secret(b"secret")
     await store.close()
-    closed = open_store(closed_location, Path(), zookeeper_credentials="ottla:correct horse")
+    closed = open_store(closed_location, Path(), zookeeper=ZooKeeperSecurity("ottla:correct horse"))
     with pytest.raises(StoreError, match="setAcl -R"):
         await closed.open("cluster")
     await closed.close()
-
-
-@pytest.mark.parametrize("credentials", ["ottla", "ottla:", ":secret"])
-def test_credentials_are_a_user_and_a_password(closed_location, credentials):
-    with pytest.raises(InvalidSettingError, match="USER:PASSWORD"):
-        open_store(closed_location, Path(), zookeeper_credentials=credentials)

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 from kazoo.client import KazooState
 
-from ottla.metadata.store.zookeeper_client import SILENCE, NotConnectedError, ZooKeeperClient, _Handler
+from ottla.metadata.store.zookeeper_client import SILENCE, NotConnectedError, ZooKeeperClient
+from ottla.metadata.store.zookeeper_sockets import ZooKeeperSockets
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
 
@@ -75,9 +76,9 @@ def test_a_server_whose_host_says_nothing_is_not_waited_for_as_long_as_a_session
             for each in taken:
                 each.setblocking(False)
                 each.connect_ex(full.getsockname())
-            handler = _Handler(0.05)
+            handler = ZooKeeperSockets(0.05)
             with pytest.raises((OSError, handler.timeout_exception)):
-                handler.create_connection(address=full.getsockname(), timeout=3_600.0)
+                handler.create_connection(full.getsockname(), timeout=3_600.0)
         finally:
             for each in taken:
                 each.close()
