@@ -27,6 +27,7 @@ mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod index_progress;
+mod listpack_size;
 mod log_io;
 mod message;
 mod newest_records;
@@ -39,6 +40,7 @@ mod record;
 mod records;
 mod snappy_frames;
 mod socket_poll;
+mod stream_adds;
 mod topic_pattern;
 mod topic_rules;
 mod transaction_index;
@@ -68,5 +70,6 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     delay_index::register(module)?;
     delivery::register(module)?;
     socket_poll::register(module)?;
+    stream_adds::register(module)?;
     Ok(())
 }

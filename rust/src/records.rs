@@ -5,6 +5,7 @@ use crate::batch_payload::{Opener, batches_from, record_error};
 use crate::buffer::{ByteView, DETACH_BYTES};
 use crate::codec::Codec;
 use crate::record::{HeaderRef, Record};
+use crate::stream_adds::append_adds;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyList, PyString, PyTuple};
@@ -85,6 +86,31 @@ fn build_batch<'py>(
         is_transactional,
         is_control,
     };
+    let built = if builder.size() > DETACH_BYTES {
+        py.detach(|| builder.finish(fields))
+    } else {
+        builder.finish(fields)
+    };
+    Ok(PyByteArray::new(py, &built.map_err(PyValueError::new_err)?))
+}
+
+/// One batch of what a stream has journaled: records as `build_batch` takes them, and runs of entries.
+#[pyfunction]
+fn build_stream_batch<'py>(
+    py: Python<'py>,
+    journal: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyByteArray>> {
+    let mut builder = BatchBuilder::new(0);
+    for item in journal.try_iter()? {
+        let item = item?;
+        if !append_adds(&mut builder, &item)? {
+            append_tuple(&mut builder, &item, None)?;
+        }
+    }
+    if builder.record_count() == 0 {
+        return Err(PyValueError::new_err("a batch needs at least one record"));
+    }
+    let fields = BatchFields::of_records(Codec::None, None);
     let built = if builder.size() > DETACH_BYTES {
         py.detach(|| builder.finish(fields))
     } else {
@@ -249,6 +275,7 @@ fn header_key<'py>(py: Python<'py>, key: &[u8]) -> Bound<'py, PyString> {
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(build_batch, module)?)?;
+    module.add_function(wrap_pyfunction!(build_stream_batch, module)?)?;
     module.add_function(wrap_pyfunction!(decode_at, module)?)?;
     module.add_function(wrap_pyfunction!(decode_records, module)?)
 }

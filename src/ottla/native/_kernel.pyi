@@ -29,13 +29,16 @@ __all__ = [
     "SingleFetchRequest",
     "SingleProduceRequest",
     "SocketPoll",
+    "StreamAdds",
     "TopicPattern",
     "TopicRules",
     "aborted_between",
     "assign_offsets",
     "assign_producer",
     "build_batch",
+    "build_stream_batch",
     "crc32c",
+    "cut_commands",
     "decode_arrow",
     "decode_at",
     "decode_newest",
@@ -279,6 +282,48 @@ def nsq_message_frames(
     A run is first and last offset and the attempts; they are in order. An id is 4 hex digits of the partition and 12 of
     the offset; attempts beyond 65,535 are that. Raises as `decode_records`.
     """
+
+# Entries of streams of Redis.
+
+@final
+class StreamAdds:
+    """Commands `XADD key * name value ...` of one key, one behind the other. One thread at a time."""
+
+    @property
+    def key(self) -> bytes: ...
+    @property
+    def size_bytes(self) -> int:
+        """Of all arguments together."""
+    def __len__(self) -> int:
+        """How many there are."""
+    def commands(self) -> list[list[bytes]]:
+        """The commands, each by itself."""
+    def assign(
+        self,
+        last_id: int,
+        now_ms: int,
+        tail: tuple[int, int, int, Sequence[bytes]] | None,
+        bytes_max: int,
+        entries_max: int,
+    ) -> tuple[bytes, list[tuple[bool, int, int, int, int, list[bytes], dict[int, list[bytes]]]]] | None:
+        """Give every entry an id behind `last_id`, and a node: the replies to the commands, and what each node got.
+
+        `tail` is the last node: its first id, its size, entries and the names of the first one. A node is full with
+        `entries_max` entries (0 for no limit), or when `bytes_max` would be reached. What a node got: whether it begins
+        here, the first and the last id, how many entries, its size as Redis would need it, the names of its first
+        entry, and the entries. None, and nothing has happened, where there are not enough ids.
+        """
+
+def cut_commands(data: bytes, position: int, /) -> tuple[list[list[bytes] | StreamAdds], int]:
+    """The whole commands from `position` on, as far as they are arrays of up to 255 strings in their one form.
+
+    And where they end.
+    """
+
+def build_stream_batch(
+    journal: Iterable[tuple[int, Buffer | None, Buffer | None, Sequence[tuple[str, Buffer | None]]] | StreamAdds], /
+) -> bytearray:
+    """One batch of records, as for `build_batch`, and of runs of entries that have been assigned."""
 
 def snappy_chunks(data: Buffer, /) -> bytes:
     """The chunks of a snappy stream that mean `data` (google/snappy, framing_format.txt), without its identifier.

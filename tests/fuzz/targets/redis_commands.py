@@ -23,7 +23,8 @@ def commands_of(stream: bytes, sizes: list[int]) -> tuple[list[list[bytes]], str
         reader.feed(piece)
         try:
             while commands := reader.commands():
-                found += commands
+                for command in commands:
+                    found += [command] if isinstance(command, list) else command.commands()
         except ProtocolError as error:
             return found, str(error)
     return found, None

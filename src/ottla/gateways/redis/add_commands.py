@@ -6,13 +6,16 @@ from ottla.broker.access import Operation
 from ottla.gateways.redis.deletion import delete, release_everywhere
 from ottla.gateways.redis.error import SYNTAX, RedisError, arity
 from ottla.gateways.redis.idempotence import DURATION_MAX_S, SIZE_MAX
+from ottla.gateways.redis.keyspace import LoadingError, TopicMissingError
 from ottla.gateways.redis.numbers import find_integer, integer
+from ottla.gateways.redis.placement import ElsewhereError
 from ottla.gateways.redis.reply import OK, Reply
 from ottla.gateways.redis.session import Session
-from ottla.gateways.redis.stream import NODE_BYTES_MAX, Stream
+from ottla.gateways.redis.stream import NODE_BYTES_MAX, NodeMissingError, Stream
 from ottla.gateways.redis.stream_id import ID_MAX, SEQUENCE_MAX, GivenId, id_bytes, id_text, parse_id
 from ottla.gateways.redis.stream_records import Configured, Set
 from ottla.gateways.redis.trimming import POLICIES, Options, is_acknowledged, parse_options, trim
+from ottla.native import StreamAdds
 
 ENTRY_ARGUMENTS_MIN: Final = 2
 _PLAIN: Final = Options()
@@ -29,6 +32,23 @@ def xadd(session: Session, arguments: list[bytes]) -> Reply:
     if not options.makes_stream and session.find(arguments[1]) is None:
         return None
     return _add(session, arguments[1], fields, options)
+
+
+def add_all(session: Session, adds: StreamAdds) -> bytes | None:
+    """Add entries with ids of their own to one stream that is there; returns the replies. None where each is to be
+    added by itself, and nothing has been done.
+    """
+    key = adds.key
+    if session.gateway.waiters.is_awaited(session.database, key):
+        return None
+    try:
+        stream = session.find(key)
+        replies = None if stream is None else stream.append_all(adds, session.now_ms)
+    except (NodeMissingError, TopicMissingError, LoadingError, ElsewhereError):
+        return None
+    if stream is not None and replies is not None:
+        session.keyspace.changed(stream, len(adds))
+    return replies
 
 
 def _fields(arguments: list[bytes], at: int) -> list[bytes]:

@@ -10,6 +10,7 @@ from typing import Final
 from ottla.gateways.redis.error import ProtocolError
 from ottla.gateways.redis.inline import split_line
 from ottla.gateways.redis.numbers import find_integer
+from ottla.native import StreamAdds, cut_commands
 
 LINE_BYTES_MAX: Final = 64 * 1024
 ARGUMENTS_MAX: Final = 1024 * 1024
@@ -17,11 +18,11 @@ LOGIN_ARGUMENTS_MAX: Final = 10
 LOGIN_BULK_BYTES_MAX: Final = 16 * 1024
 
 PIECE_BYTES_MAX: Final = 256 * 1024
-"""What arrives together is cut at its ends of lines, up to this size."""
+"""What arrives together is read by the kernel up to this size."""
 
-_HEADS: Final = [b"$%d" % size for size in range(1_024)]
-"""The line before an argument, by its size."""
-_COUNTS: Final = {b"*%d" % count: count for count in range(1, 256)}
+Command = list[bytes] | StreamAdds
+"""The arguments of one command, or several that add entries to one stream."""
+
 _ARRAY: Final = 42
 _BULK: Final = 36
 _DIGITS_MAX: Final = 10
@@ -70,12 +71,12 @@ class CommandReader:
             self._data = bytearray(rest)
             self._data += data
 
-    def commands(self) -> list[list[bytes]]:
+    def commands(self) -> list[Command]:
         """The commands that are whole by now, none of them empty.
 
         Raises ProtocolError when what comes next is none, which is for ever.
         """
-        found: list[list[bytes]] = []
+        found: list[Command] = []
         if self._left and self._size >= 0 and len(self._data) - self._position < self._size + 2:
             return found
         data = bytes(self._data)
@@ -93,37 +94,15 @@ class CommandReader:
             raise self._error
         return found
 
-    def _cut(self, data: bytes, found: list[list[bytes]]) -> None:
-        """Read the whole commands at the beginning of what is here, as far as they are plain: arguments without ends of
-        lines in them.
-
-            *2 | $4 | XLEN | $1 | s | *2 | $4 | XL         pieces between the ends of lines
-        """
-        start = self._position
-        size = len(data) - start
+    def _cut(self, data: bytes, found: list[Command]) -> None:
+        """Read the whole commands at the beginning of what is here, as far as they are plain."""
+        size = len(data) - self._position
         if self._left or size > min(PIECE_BYTES_MAX, self._bulk_bytes_max, self._command_bytes_max):
             return
-        pieces = (data[start:] if start else data).split(b"\r\n")
-        at, end = 0, len(pieces) - 1  # what lies behind the last end of line is not whole
-        heads_of, counts = _HEADS, _COUNTS
-        heads_max = len(heads_of)
-        while at < end:
-            count = counts.get(pieces[at])
-            if count is None:
-                break
-            behind = at + 1 + 2 * count
-            if behind > end:
-                break
-            arguments = pieces[at + 2 : behind : 2]
-            heads = [heads_of[len(each)] if len(each) < heads_max else b"$%d" % len(each) for each in arguments]
-            if heads != pieces[at + 1 : behind : 2]:
-                break
-            found.append(arguments)
-            at = behind
-        if at:
-            self._position = len(data) - sum(map(len, pieces[at:])) - 2 * (end - at)
+        commands, self._position = cut_commands(data, self._position)
+        found += commands
 
-    def _begin(self, data: bytes, found: list[list[bytes]]) -> bool:
+    def _begin(self, data: bytes, found: list[Command]) -> bool:
         """Read the head of a command; returns whether there was one, or a line."""
         position = self._position
         if position >= len(data):
@@ -146,7 +125,7 @@ class CommandReader:
             self._command_bytes = 0
         return True
 
-    def _continue(self, data: bytes, found: list[list[bytes]]) -> bool:
+    def _continue(self, data: bytes, found: list[Command]) -> bool:
         """Read arguments; returns whether the command is whole."""
         position, left, size, arguments = self._position, self._left, self._size, self._arguments
         end = len(data)
@@ -180,7 +159,7 @@ class CommandReader:
         found.append(arguments)
         return True
 
-    def _line(self, data: bytes, position: int, found: list[list[bytes]]) -> bool:
+    def _line(self, data: bytes, position: int, found: list[Command]) -> bool:
         stop = data.find(b"\n", position)
         if stop < 0:
             return self._incomplete(data, "too big inline request")

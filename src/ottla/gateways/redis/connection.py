@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.traffic_quota import TrafficQuota
 from ottla.gateways.redis import reply as replies
+from ottla.gateways.redis.add_commands import add_all
 from ottla.gateways.redis.answers import LOST, Answers, LostError
 from ottla.gateways.redis.command_call import call
-from ottla.gateways.redis.command_reader import CommandReader
+from ottla.gateways.redis.command_reader import Command, CommandReader
 from ottla.gateways.redis.command_table import TRANSACTION
 from ottla.gateways.redis.connection_transactions import ConnectionTransactions
 from ottla.gateways.redis.error import ProtocolError, RedisError, failed
@@ -34,6 +35,7 @@ from ottla.gateways.redis.stream_log import Flush
 from ottla.gateways.redis.transaction import MISSING
 from ottla.gateways.redis.waiters import Waiter
 from ottla.model.errors import ApiError
+from ottla.native import StreamAdds
 
 if TYPE_CHECKING:
     from ottla.gateways.redis.gateway import RedisGateway
@@ -63,7 +65,7 @@ class RedisConnection:
         self.session = session
         config = gateway.config
         self._reader = CommandReader(bulk_bytes_max=config.bulk_bytes_max, command_bytes_max=config.command_bytes_max)
-        self._commands: deque[list[bytes]] = deque()
+        self._commands: deque[Command] = deque()
         self._slots: list[ResponseSlot] = []
         self._quota = TrafficQuota(
             gateway.broker.request_quotas,
@@ -102,7 +104,7 @@ class RedisConnection:
             while commands := reader.commands():
                 self._commands.extend(commands)
                 if self._quota.is_counting:
-                    self._quota.brings(sum(len(each) for arguments in commands for each in arguments))
+                    self._quota.brings(sum(map(_size_of, commands)))
                 if reader.is_limited:
                     return
         except ProtocolError as error:
@@ -144,7 +146,11 @@ class RedisConnection:
         """Run the commands that are here, as far as nothing has to be waited for."""
         self.session.now_ms = self.gateway.broker.clock.now_ms()
         while self._commands and not self._is_busy and self._ends is None:
-            self._run(self._commands.popleft())
+            command = self._commands.popleft()
+            if isinstance(command, list):
+                self._run(command)
+            elif not self._add_all(command):
+                self._commands.extendleft(reversed(command.commands()))
             if self._answers.size > CHUNK_BYTES_MAX:
                 self._finish_chunk()
             if self._reader.is_limited and not self._commands and not self._is_busy and self._ends is None:
@@ -155,6 +161,24 @@ class RedisConnection:
         self._finish_chunk()
         if not self._commands and not self._is_busy:
             self._answer_slots()
+
+    def _add_all(self, adds: StreamAdds) -> bool:
+        """Run commands that add entries to one stream together; False, and none has run, where each is to run by
+        itself: it may be refused, wait, or change what the next one sees.
+        """
+        session, gateway = self.session, self.gateway
+        if not gateway.is_ready or gateway.keyspace.is_holding or self._has_begun or self._quota.is_counting:
+            return False
+        session.look_for_user()
+        if not session.is_known or session.queued is not None or session.access is not None:
+            return False
+        replies = add_all(session, adds)
+        if replies is None:
+            return False
+        session.commands += len(adds)
+        gateway.commands_total += len(adds)
+        self._answer(replies)
+        return True
 
     def _run(self, arguments: list[bytes]) -> None:
         session = self.session
@@ -263,9 +287,20 @@ class RedisConnection:
     # --- what other brokers have answered -----------------------------------------------------------------------------
 
     @property
-    def waiting_commands(self) -> deque[list[bytes]]:
-        """The commands behind the one under way."""
-        return self._commands
+    def next_command(self) -> list[bytes] | None:
+        """The command behind the one under way, if it is here."""
+        if not self._commands:
+            return None
+        command = self._commands[0]
+        if isinstance(command, list):
+            return command
+        self._commands.popleft()
+        self._commands.extendleft(reversed(command.commands()))
+        return self.next_command
+
+    def take_next(self) -> None:
+        """The next command runs elsewhere."""
+        self._commands.popleft()
 
     def put_back(self, commands: list[list[bytes]]) -> None:
         """Commands that were taken have not run: they come next."""
@@ -372,3 +407,7 @@ class RedisConnection:
         slots, self._slots = self._slots, []
         for slot in slots:
             slot.skip()
+
+
+def _size_of(command: Command) -> int:
+    return sum(map(len, command)) if isinstance(command, list) else command.size_bytes

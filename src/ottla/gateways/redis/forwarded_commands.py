@@ -56,20 +56,21 @@ class ForwardedCommands:
     def _take(self, leader: int, first: list[bytes]) -> list[list[bytes]]:
         """The commands behind one that have the same leader, as far as that is plain."""
         session, keyspace = self._connection.session, self._gateway.keyspace
-        waiting = self._connection.waiting_commands
+        connection = self._connection
         taken: list[list[bytes]] = []
         size = sum(map(len, first))
-        while waiting and len(taken) < BATCH_COMMANDS_MAX and size < BATCH_BYTES_MAX:
+        while (following := connection.next_command) and len(taken) < BATCH_COMMANDS_MAX and size < BATCH_BYTES_MAX:
             try:
-                command = find_command(self._gateway.table, waiting[0])
+                command = find_command(self._gateway.table, following)
             except RedisError:
                 break
-            if not is_of_one_key(command) or len(waiting[0]) <= command.first_key:
+            if not is_of_one_key(command) or len(following) <= command.first_key:
                 break
-            if keyspace.owner_of((session.database, waiting[0][command.first_key])) != leader:
+            if keyspace.owner_of((session.database, following[command.first_key])) != leader:
                 break
-            taken.append(waiting.popleft())
-            size += sum(map(len, taken[-1]))
+            connection.take_next()
+            taken.append(following)
+            size += sum(map(len, following))
         self._gateway.commands_total += len(taken)
         session.commands += len(taken)
         return taken

@@ -178,10 +178,10 @@ class Keyspace:
 
     # --- changing ---------------------------------------------------------------------------------------------------
 
-    def changed(self, stream: Stream) -> None:
-        """A stream has changed: clients may wait for that."""
-        self.changes += 1
-        stream.news += 1
+    def changed(self, stream: Stream, count: int = 1) -> None:
+        """A stream has changed so often: clients may wait for that."""
+        self.changes += count
+        stream.news += count
         if stream.key is not None:
             self.on_change(stream.database, stream.key)
 

@@ -21,6 +21,7 @@ from ottla.gateways.redis.listpack import entry_bytes, node_bytes
 from ottla.gateways.redis.node import Node
 from ottla.gateways.redis.stream_id import ID_MAX
 from ottla.gateways.redis.stream_records import Mark
+from ottla.native import StreamAdds
 
 _SEQUENCE: Final = (1 << 64) - 1
 NODE_BYTES_MAX: Final = 1 << 30
@@ -49,6 +50,7 @@ class Stream:
     __slots__ = (
         "_first_id",
         "_firsts",
+        "_journaled",
         "changed",
         "database",
         "entries_added",
@@ -77,7 +79,8 @@ class Stream:
         """`on_journal` is called when the journal gets its first record."""
         self.limits = limits
         self.on_journal = on_journal
-        self.journal: list[records.Record] = []
+        self.journal: list[records.Journaled] = []
+        self._journaled = 0  # records in it
         self.changed: set[Node] = set()
         """Nodes that are not in the index as they are (`ottla.gateways.redis.stream_index`)."""
         self.gone: list[int] = []
@@ -279,20 +282,65 @@ class Stream:
         begins = self._apply_append(entry_id, fields)
         node = self.nodes[-1]
         if begins:
-            node.journal_index = len(self.journal)
+            node.journal_index = self._journaled
             self.touch(node)
+        self._note_unwritten(node)
+        self._journal(records.entry(entry_id, fields, now_ms, begins_node=begins))
+
+    def append_all(self, adds: StreamAdds, now_ms: int) -> bytes | None:
+        """Add entries whose ids are made here; returns the replies, None and adds nothing where there are not enough
+        ids. Raises NodeMissingError.
+        """
+        self.require_tail()
+        limits, node = self.limits, self.nodes[-1] if self.nodes else None
+        tail = None if node is None else (node.first_id, node.size, node.count + node.deleted, node.names)
+        made = adds.assign(self.last_id, now_ms, tail, self._node_bytes_max, max(0, limits.entries_max))
+        if made is None:
+            return None
+        replies, growths = made
+        count = 0
+        if not self.length:
+            self._first_id = next(iter(growths[0][6]))
+        for begins, first_id, last_id, added, size, names, entries in growths:
+            if begins or node is None:
+                node = self._grow(first_id, names, node)
+                node.journal_index = self._journaled + count
+                node.entries = entries
+            else:
+                assert node.entries is not None
+                node.entries.update(entries)
+            node.size, node.last_id = size, last_id
+            node.count += added
+            count += added
+            if begins:
+                self.touch(node)
+            self._note_unwritten(node)
+        self.length += count
+        self.entries_added += count
+        self.last_id = node.last_id if node is not None else 0
+        self.version += count
+        self._journal(adds, count)
+        return replies
+
+    def _note_unwritten(self, node: Node) -> None:
         if not self.unwritten or self.unwritten[-1] is not node:
             self.unwritten.append(node)
             self.changed.add(node)
-        self._journal(records.entry(entry_id, fields, now_ms, begins_node=begins))
 
     def mark(self, now_ms: int, mark: Mark) -> None:
         """Make a change other than an entry, and journal it."""
         self.apply_mark(mark)
         self._journal(records.mark(mark, now_ms))
 
-    def _journal(self, record: records.Record) -> None:
+    def take_journal(self) -> list[records.Journaled]:
+        """What is journaled, and is no more."""
+        journal, self.journal = self.journal, []
+        self._journaled = 0
+        return journal
+
+    def _journal(self, record: records.Journaled, count: int = 1) -> None:
         self.journal.append(record)
+        self._journaled += count
         if len(self.journal) == 1:
             self.on_journal(self)
 
@@ -336,13 +384,14 @@ class Stream:
         return node
 
     def _is_full(self, node: Node, fields: list[bytes]) -> bool:
-        limits = self.limits
-        most = limits.bytes_max
-        if not 0 < most <= NODE_BYTES_MAX:
-            most = NODE_BYTES_MAX
-        if node.size + sum(map(len, fields)) >= most:
+        if node.size + sum(map(len, fields)) >= self._node_bytes_max:
             return True
-        return 0 < limits.entries_max <= node.count + node.deleted
+        return 0 < self.limits.entries_max <= node.count + node.deleted
+
+    @property
+    def _node_bytes_max(self) -> int:
+        most = self.limits.bytes_max
+        return most if 0 < most <= NODE_BYTES_MAX else NODE_BYTES_MAX
 
     def apply_mark(self, mark: Mark) -> None:
         """Make a change other than an entry."""

@@ -21,7 +21,7 @@ from ottla.gateways.redis.stream_index import FILE_NAME, part_of, read_parts, re
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import broker_principal
-from ottla.native import build_batch, decode_records
+from ottla.native import StreamAdds, build_stream_batch, decode_records
 from ottla.replication.leader import ACKS_ALL
 from ottla.replication.partition import NO_EPOCH
 from ottla.runtime.disk import OsDisk
@@ -137,17 +137,18 @@ class StreamLog:
     def flush(self) -> None:
         """Write what is journaled."""
         stream, flush = self._stream, self.latest
-        journal, stream.journal = stream.journal, []
+        journal = stream.take_journal()
         nodes, stream.unwritten = stream.unwritten, []
         assert flush is not None
         assert journal
-        starts = _batch_starts(journal)
-        flush.undecided = len(starts)
-        ends = [*starts[1:], len(journal)]
+        parts = _parts_of(journal)
+        flush.undecided = len(parts)
         marks = [(node, node.last_id) for node in nodes]
-        for start, end in zip(starts, ends, strict=True):
-            batch = build_batch(journal[start:end])
-            self._write(flush, batch, start, end - start, marks if end == len(journal) else ())
+        before = 0
+        for number, part in enumerate(parts, 1):
+            count = sum(len(each) if type(each) is StreamAdds else 1 for each in part)
+            self._write(flush, build_stream_batch(part), before, count, marks if number == len(parts) else ())
+            before += count
 
     def _write(self, flush: Flush, batch: bytearray, start: int, count: int, marks: Sequence[tuple[Node, int]]) -> None:
         def on_produced(acks: list[AppendAck]) -> None:
@@ -406,15 +407,18 @@ def _decoded(data: bytes, offset: int) -> Decoded:
     return decode_records(data, max_decompressed_bytes=DECOMPRESSED_BYTES_MAX, start_offset=offset)
 
 
-def _batch_starts(journal: list[records.Record]) -> list[int]:
-    """Where batches begin: as few as hold the records within the limit."""
-    starts, size = [0], 0
-    for index, record in enumerate(journal):
-        size += len(record[2])
-        if size > BATCH_BYTES_MAX and index > starts[-1]:
-            starts.append(index)
-            size = len(record[2])
-    return starts
+def _parts_of(journal: list[records.Journaled]) -> list[list[records.Journaled]]:
+    """What goes into each batch: as few as hold the records within the limit."""
+    parts: list[list[records.Journaled]] = [[]]
+    size = 0
+    for each in journal:
+        each_bytes = each.size_bytes if isinstance(each, StreamAdds) else len(each[2])
+        size += each_bytes
+        if size > BATCH_BYTES_MAX and parts[-1]:
+            parts.append([])
+            size = each_bytes
+        parts[-1].append(each)
+    return parts
 
 
 def _keep() -> None:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from ottla.gateways.redis.group import Group
 from ottla.gateways.redis.stream_id import ID_BYTES, ID_MAX, id_bytes
 from ottla.model.stream_record import HEADER, MARK
+from ottla.native import StreamAdds
 
 if TYPE_CHECKING:
     from ottla.gateways.redis.stream import Stream
@@ -24,6 +25,9 @@ NODE: Final = b"N"
 
 Record = tuple[int, bytes | None, bytes, tuple[tuple[str, bytes], ...]]
 """Timestamp, key, value and headers, as batches are built of."""
+
+Journaled = Record | StreamAdds
+"""What a journal has at one place: a record, or those of a run of entries."""
 
 HELD_MAX: Final = 10_000
 """Pending entries of one record of a snapshot."""

@@ -49,9 +49,13 @@ class Waiters:
                 if not waiting:
                     del self._by_place[place]
 
+    def is_awaited(self, database: int, key: bytes) -> bool:
+        """Whether somebody waits for a key."""
+        return bool(self._by_place) and (database, key) in self._by_place
+
     def changed(self, database: int, key: bytes) -> None:
         """A key has changed."""
-        if self._by_place and (database, key) in self._by_place:
+        if self.is_awaited(database, key):
             self.changed_places[database, key] = None
 
     def serve(self) -> None:
