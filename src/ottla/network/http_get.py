@@ -40,10 +40,12 @@ async def get_url(url: str, context: ssl.SSLContext | None, *, timeout_ms: int =
         raise HttpGetError(str(error) or type(error).__name__) from error
 
 
-async def http_get(host: str, port: int, target: str, tls: ssl.SSLContext | None = None) -> bytes:
+async def http_get(
+    host: str, port: int, target: str, tls: ssl.SSLContext | None = None, bytes_max: int = ANSWER_BYTES_MAX
+) -> bytes:
     """The body of the answer, whose status has to be 200. The caller limits the time.
 
-    Raises OSError, and h11.RemoteProtocolError for another status, a body above `ANSWER_BYTES_MAX`, or no HTTP.
+    Raises OSError, and h11.RemoteProtocolError for another status, a body above `bytes_max`, or no HTTP.
     """
     reader, writer = await _connected(host, port, tls)
     try:
@@ -53,7 +55,7 @@ async def http_get(host: str, port: int, target: str, tls: ssl.SSLContext | None
         request = http.send(h11.Request(method="GET", target=target, headers=headers))
         writer.write((request or b"") + (http.send(h11.EndOfMessage()) or b""))
         body = bytearray()
-        while len(body) <= ANSWER_BYTES_MAX:
+        while len(body) <= bytes_max:
             match http.next_event():
                 case h11.NEED_DATA:
                     await next_turn()  # each byte may be a chunk of its own, or a response that goes before
@@ -66,7 +68,7 @@ async def http_get(host: str, port: int, target: str, tls: ssl.SSLContext | None
                     raise h11.RemoteProtocolError(f"the request was answered with {status}")
                 case _:
                     pass
-        raise h11.RemoteProtocolError(f"the answer has more than {ANSWER_BYTES_MAX} bytes")
+        raise h11.RemoteProtocolError(f"the answer has more than {bytes_max} bytes")
     finally:
         writer.transport.abort()
 

@@ -13,6 +13,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlencode, urlsplit
 
@@ -22,6 +23,7 @@ from msgspec import Struct
 
 from ottla.native import TopicPattern
 from ottla.network.http_get import http_get
+from ottla.runtime.turns import next_turn
 from ottla.settings.definition import InvalidSettingError
 from ottla.settings.endpoint import parse_host_port
 
@@ -33,8 +35,12 @@ SECRET_BYTES_MAX: Final = 16 * 1024
 """A longer secret is refused; no server takes a longer path."""
 QUERIES_MAX: Final = 64
 """So many questions are under way at once, whatever clients do."""
+ANSWER_BYTES_MAX: Final = 192 * 1024
+"""A longer answer is none: to read one takes up to 9 ms."""
 EXPRESSIONS_MAX: Final = 1_000
 """Expressions of one answer: a compiled one takes up to 256 KiB."""
+COMPILED_MAX: Final = 1_000
+"""Expressions that are kept compiled, for clients that may do the same."""
 DECISIONS_MAX: Final = 1_000
 """What is remembered of names that one client asked for."""
 PERMISSIONS: Final = frozenset({"subscribe", "publish"})
@@ -153,29 +159,28 @@ class AuthServers:
                 try:
                     async with asyncio.timeout(TIMEOUT_MS / 1000):
                         tls = self._tls if server.has_tls else None
-                        answer = await http_get(server.host, server.port, f"{server.path}?{query}", tls)
-                    return _authorizations(answer)
-                except (OSError, TimeoutError, h11.RemoteProtocolError, ValueError) as error:
+                        answer = await http_get(
+                            server.host, server.port, f"{server.path}?{query}", tls, ANSWER_BYTES_MAX
+                        )
+                        return await _authorizations(answer)
+                except (OSError, TimeoutError, h11.ProtocolError, ValueError) as error:
                     failures.append(f"{server}: {error or 'no answer in time'}")
         raise AuthUnavailableError("; ".join(failures))
 
 
-def _authorizations(body: bytes) -> Authorizations:
-    """What a body says. Raises ValueError."""
+async def _authorizations(body: bytes) -> Authorizations:
+    """What a body says; one expression is compiled in a turn. Raises ValueError."""
     answer = msgspec.json.decode(body, type=_Answer)
     if answer.ttl is None or answer.ttl <= 0:
         raise ValueError(f"its ttl is {answer.ttl}, and must be above 0")
     said = answer.authorizations or []
     if sum(1 + len(each.channels or ()) for each in said) > EXPRESSIONS_MAX:
         raise ValueError(f"it has more than {EXPRESSIONS_MAX} expressions")
-    rules = [
-        Authorization(
-            _anywhere(each.topic or ""),
-            tuple(_anywhere(channel) for channel in each.channels or ()),
-            _permissions(each.permissions or ()),
-        )
-        for each in said
-    ]
+    rules = []
+    for each in said:
+        topic = await _anywhere(each.topic or "")
+        channels = tuple([await _anywhere(channel) for channel in each.channels or ()])
+        rules.append(Authorization(topic, channels, _permissions(each.permissions or ())))
     return Authorizations(answer.identity or "", answer.identity_url or "", answer.ttl, rules)
 
 
@@ -186,7 +191,13 @@ def _permissions(names: Sequence[str]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _anywhere(expression: str) -> TopicPattern:
+async def _anywhere(expression: str) -> TopicPattern:
     """One that matches anywhere in a name. Raises ValueError."""
+    await next_turn()
+    return _compiled(expression)
+
+
+@lru_cache(COMPILED_MAX)
+def _compiled(expression: str) -> TopicPattern:
     TopicPattern(expression)  # by itself, so that `a)|(b` does not become one below
     return TopicPattern(f"(?s:.*)(?:{expression})(?s:.*)")

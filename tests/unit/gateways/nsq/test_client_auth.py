@@ -35,7 +35,7 @@ class Servers:
         answer = self.answers.pop(0)
         if answer is None:
             raise AuthUnavailableError("nobody is there")
-        return _authorizations(answer)
+        return await _authorizations(answer)
 
 
 def auth_over(servers: Servers, clock: ManualClock) -> ClientAuth:
@@ -110,9 +110,27 @@ async def test_an_answer_is_asked_for_again_when_it_has_expired() -> None:
         b'{"ttl":5,"authorizations":[' + b",".join([b"{}"] * 1001) + b"]}",
     ],
 )
-def test_an_answer_that_cannot_be_used_is_none(answer: bytes) -> None:
+async def test_an_answer_that_cannot_be_used_is_none(answer: bytes) -> None:
     with pytest.raises(ValueError):
-        _authorizations(answer)
+        await _authorizations(answer)
+
+
+async def test_others_get_a_turn_between_the_expressions_of_an_answer() -> None:
+    rules = b",".join(b'{"topic":"x%d","permissions":["publish"]}' % number for number in range(999))
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    found = await _authorizations(b'{"ttl":5,"authorizations":[' + rules + b"]}")
+    beside.cancel()
+    assert turns >= 999
+    assert found.count == 999
+    assert found.allows("x998", "") is False, "there is no channel"
 
 
 async def test_a_secret_that_no_server_takes_is_refused() -> None:
