@@ -346,6 +346,25 @@ def test_a_message_of_dpub_comes_when_it_is_due_and_outlives_the_broker(
     assert first.body == b"now" or is_behind, "nothing waits behind a message that is not due"
 
 
+def test_messages_of_dpub_that_wait_are_deferred_in_each_channel(nsq_broker: BrokerProcess, topic: str) -> None:
+    def topic_now() -> dict[str, Any]:
+        (document,) = json.loads(request(nsq_broker, "GET", f"/stats?format=json&topic={topic}")[1])["topics"]
+        assert isinstance(document, dict)
+        return document
+
+    publisher = NsqClient(address(nsq_broker))
+    publisher.publish(topic, b"now")
+    publisher.send(f"DPUB {topic} 3600000".encode(), b"later")
+    assert publisher.response() == b"OK"
+    assert request(nsq_broker, "POST", f"/pub?topic={topic}&defer=3600000", b"too") == (200, b"OK")
+    wait_until(lambda: numbers(topic_now(), "depth", "message_count") == [3, 3], "they wait in the topic")
+    reader = NsqClient(address(nsq_broker)).subscribe(topic, "c", 1)
+    reader.finish(reader.message())
+    asked = "depth", "in_flight_count", "deferred_count", "message_count"
+    wait_until(lambda: numbers(channel_of(nsq_broker, topic), *asked) == [0, 0, 2, 3], "two are deferred")
+    assert numbers(topic_now(), "depth", "message_count") == [0, 3]
+
+
 def test_a_group_of_kafka_members_is_a_channel_and_a_job_goes_from_one_to_the_other(
     nsq_broker: BrokerProcess, topic: str
 ) -> None:

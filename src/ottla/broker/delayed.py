@@ -40,12 +40,19 @@ class DelayedRecords:
         current_image: Callable[[], MetadataImage],
         clock: Clock,
         authorizer: Authorizer,
+        count_waiting: Callable[[TopicPartition], int] = lambda place: 0,
     ) -> None:
+        """`count_waiting` says how many records wait in a partition of a delay topic that this broker leads."""
         self._records = records
         self._topics = topics
         self._current_image = current_image
         self._clock = clock
         self._authorizer = authorizer
+        self._count_waiting = count_waiting
+
+    def waiting_count(self, place: TopicPartition) -> int:
+        """How many records wait to be delivered to a partition, about; 0 where another broker has them."""
+        return self._count_waiting(TopicPartition(later_topic(place.topic), place.partition))
 
     async def append(
         self, principal: Principal, place: TopicPartition, values: Sequence[Value], delay_ms: int, timeout_ms: int

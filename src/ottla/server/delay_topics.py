@@ -19,6 +19,7 @@ from ottla.settings.topic_settings import DELIVER_DELAY_MS, DELIVER_TO
 from ottla.storage.log_manager import LogManager
 
 if TYPE_CHECKING:
+    from ottla.server.delay_mover import DelayMover
     from ottla.server.delay_outbox import Target
     from ottla.server.own_client_io import OwnClientIo
 
@@ -57,6 +58,7 @@ class DelayTopics:
         self._image = MetadataImage("")
         self._names: tuple[str, ...] = ()
         self._moving: dict[TopicPartition, tuple[Moved, asyncio.Task[None]]] = {}
+        self._movers: dict[TopicPartition, DelayMover] = {}
 
     def load(self, image: MetadataImage) -> None:
         """Begin with what the image has."""
@@ -71,6 +73,11 @@ class DelayTopics:
         self._image = image
         if self._names and delta.touched_topics:
             self._settle()
+
+    def waiting_count(self, place: TopicPartition) -> int:
+        """How many records wait in a partition of a delay topic, about; 0 where this broker does not lead it."""
+        mover = self._movers.get(place)
+        return 0 if mover is None else mover.waiting_count
 
     async def close(self) -> None:
         """Move nothing more."""
@@ -131,7 +138,12 @@ class DelayTopics:
             ensure_topic=self._ensure,
             keep_log_start=self._keep_log_start,
         )
-        await mover.run()
+        self._movers[place] = mover
+        try:
+            await mover.run()
+        finally:
+            if self._movers.get(place) is mover:
+                del self._movers[place]
 
     def _partition_count(self, name: str) -> int:
         topic = self._image.topic(name)

@@ -220,7 +220,7 @@ class Services:
                 self.groups, InternalTopicCreation(topics, authorizer, clock, tasks), authorizer
             ),
             records=records,
-            delayed=DelayedRecords(records, topics, current_image, clock, authorizer),
+            delayed=DelayedRecords(records, topics, current_image, clock, authorizer, self.delay_topics.waiting_count),
             share_groups=share_groups,
             cluster_topics=ClusterTopics(topics, configs, authorizer, cluster.remote_controller(), timer),
             cluster_share_groups=ClusterShareGroups(

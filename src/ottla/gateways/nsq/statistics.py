@@ -1,7 +1,8 @@
 """The statistics that nsqd has of its topics, channels and clients, as documents of its HTTP API.
 
-A broker tells of the topics that it leads. Numbers that nsqd counts from its start are counted here from the first time
-that the broker served the channel; what counts messages of a topic counts those in its log.
+A broker tells of the topics that it leads. A message of DPUB that waits in the delay topic counts as deferred for each
+channel. Numbers that nsqd counts from its start are counted here from the first time that the broker served the
+channel; what counts messages of a topic counts those in its log.
 """
 
 from __future__ import annotations
@@ -72,9 +73,10 @@ class NsqStatistics:
             for number in range(len(topic.partitions))
             if (partition := broker.replicas.find(topic.name, number)) is not None and partition.is_leader
         ]
-        waiting = sum(each.high_watermark - each.log.log_start_offset for each in led)
+        later = sum(broker.delayed.waiting_count(each.topic_partition) for each in led)
+        waiting = later + sum(each.high_watermark - each.log.log_start_offset for each in led)
         channels = [
-            await self._channel(name, topic, each, paused, with_clients, principal)
+            await self._channel(name, topic, each, later, paused, with_clients, principal)
             for each in names
             if channel in ("", each)
         ]
@@ -83,7 +85,7 @@ class NsqStatistics:
             "channels": channels,
             "depth": 0 if names else waiting,
             "backend_depth": 0 if names else waiting,
-            "message_count": sum(each.high_watermark for each in led),
+            "message_count": later + sum(each.high_watermark for each in led),
             "message_bytes": sum(each.log.size for each in led),
             "paused": TOPIC in paused,
             "e2e_processing_latency": NO_LATENCIES,
@@ -94,6 +96,7 @@ class NsqStatistics:
         topic_name: str,
         topic: TopicImage,
         channel: str,
+        later: int,
         paused: frozenset[str],
         with_clients: bool,
         principal: Principal,
@@ -107,8 +110,8 @@ class NsqStatistics:
             "depth": standing.depth,
             "backend_depth": standing.depth,
             "in_flight_count": standing.in_flight,
-            "deferred_count": standing.deferred,
-            "message_count": standing.message_count,
+            "deferred_count": standing.deferred + later,
+            "message_count": standing.message_count + later,
             "requeue_count": counts.requeue_count,
             "timeout_count": counts.timeout_count,
             "client_count": len(clients),
