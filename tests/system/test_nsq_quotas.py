@@ -6,6 +6,7 @@ import http.client
 import json
 import select
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -74,3 +75,29 @@ def test_who_takes_more_than_its_quota_rests_and_may_finish_what_it_has(
 
     wait_until(is_finished, "what it has to be finished")
     assert has_nothing(slow)
+
+
+def test_who_publishes_by_http_beyond_the_quota_waits_for_the_answer(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", LISTENERS) as broker:
+        reader = NsqClient(address(broker)).subscribe("posted", "c", 2)
+        assert is_answered(broker, "/pub?topic=posted", BODY)
+        assert len(reader.message().body) == len(BODY)
+        where = ["--bootstrap", broker.bootstrap, "--user", "ANONYMOUS"]
+        assert run_command(["quota", "set", *where, "producer_byte_rate=1"]) == 0
+        slow = http.client.HTTPConnection(*http_address(broker), timeout=60)
+        slow.request("POST", "/mpub?topic=posted", BODY)
+        assert len(reader.message().body) == len(BODY), "it is taken"
+        for _ in range(5):
+            assert is_answered(broker, "/channel/create?topic=posted&channel=other"), "nobody else waits"
+        assert not select.select([slow.sock], [], [], 0)[0]
+        slow.close()
+
+
+def is_answered(broker: BrokerProcess, path: str, body: bytes = b"") -> bool:
+    """Whether a POST has the answer 200."""
+    connection = http.client.HTTPConnection(*http_address(broker), timeout=60)
+    try:
+        connection.request("POST", path, body)
+        return connection.getresponse().status == 200
+    finally:
+        connection.close()

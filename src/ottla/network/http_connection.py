@@ -54,6 +54,8 @@ class HttpRequest(Struct, frozen=True):
     path: str
     query: Mapping[str, str]
     body: bytes
+    connection: "Connection | None" = None
+    """Where it came from."""
 
 
 class HttpResponse(Struct, frozen=True):
@@ -182,7 +184,7 @@ class HttpConnection:
             self._refuse(400, "the target of the request is no path")
             return
         query = {name: values[0] for name, values in fields.items()}
-        asked = HttpRequest(request.method.decode("latin-1"), url.path, query, bytes(self._body))
+        asked = HttpRequest(request.method.decode("latin-1"), url.path, query, bytes(self._body), self._connection)
         self._forget_body()
         self._respond(await self._service.answer(asked))
         self._answering = None

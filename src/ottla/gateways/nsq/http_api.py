@@ -47,6 +47,9 @@ OK: Final = HttpResponse(200, b"OK", TEXT_TYPE, HEADERS)
 DONE: Final = HttpResponse(200, headers=HEADERS)
 SMALL_BODY_MAX: Final = 64 * 1024
 """The largest body of a request that needs none, or a short one."""
+ANSWER_HELD_MS: Final = 10_000
+"""For so long at most the answer to a client over its quota waits."""
+_PUBLISHING: Final = frozenset({"/pub", "/mpub"})
 _MS_NS: Final = 1_000_000
 _NO_MEMORY: Final = dict.fromkeys(
     (
@@ -108,7 +111,24 @@ class NsqHttpApi:
         return HttpService(self.answer, refuse, self._body_max, broker.timer, broker.tasks)
 
     async def answer(self, request: HttpRequest) -> HttpResponse:
-        """The answer to a request, also where it fails."""
+        """The answer to a request, also where it fails.
+
+        What is published counts for the quotas of a client without a name. Where that is too much, nothing more of the
+        connection is read until the rate is kept again; the answer waits too, as clients may take a new connection for
+        each request.
+        """
+        broker, connection = self._gateway.broker, request.connection
+        quotas = broker.request_quotas
+        if request.path not in _PUBLISHING or connection is None or not quotas.binds(ANONYMOUS, ""):
+            return await self._answer(request)
+        charge = quotas.begin(ANONYMOUS, "", connection, is_timed=False)
+        charge.produced(len(request.body))
+        response = await charge.timed(self._answer(request))
+        if charge.throttle_ms:
+            await broker.timer.sleep(min(charge.throttle_ms, ANSWER_HELD_MS))
+        return response
+
+    async def _answer(self, request: HttpRequest) -> HttpResponse:
         if not self._is_open:
             told = f'{{"message": "TLS_REQUIRED", "https_port": {self._gateway.https_port}}}'
             return HttpResponse(403, told.encode(), JSON_TYPE, HEADERS)
