@@ -25,8 +25,11 @@ from ottla.client.options import ClientOptions
 from ottla.model.error_code import ErrorCode
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from tests.broker_process import BrokerProcess
+from tests.certificates import Authority
+from tests.identity_provider import IdentityProvider
 from tests.tokens import TokenIssuer, write_jwks
 
+OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 ISSUER = TokenIssuer.rsa("of-the-test")
 
@@ -203,3 +206,85 @@ def test_no_token_is_in_the_log(tokens: BrokerProcess) -> None:
     log = tokens.log_path.read_text()
     assert "OAUTHBEARER" in log
     assert "eyJ" not in log
+
+
+@pytest.fixture(scope="module")
+def provided(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[IdentityProvider, BrokerProcess, Path]]:
+    """A provider with a certificate of a private authority, a broker that reads its keys, and that authority."""
+    directory = tmp_path_factory.mktemp("provider")
+    authority = Authority()
+    trusted = authority.write(directory / "ca.pem")
+    key = authority.identity("provider").write_pem(directory / "key.pem")
+    with IdentityProvider(ISSUER, certificate=key) as provider:
+        settings = {
+            "sasl.enabled.mechanisms": "OAUTHBEARER",
+            "listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config": (
+                f'{OAUTH} ssl.truststore.location="{trusted}" ssl.truststore.type=PEM;'
+            ),
+            "sasl.oauthbearer.jwks.endpoint.url": f"{provider.url}/keys",
+            "sasl.oauthbearer.expected.audience": "ottla",
+            "authorizer.class.name": "StandardAuthorizer",
+            "super.users": "User:alice",
+        }
+        with BrokerProcess(directory / "data", settings, protocol="SASL_PLAINTEXT") as broker:
+            yield provider, broker, trusted
+
+
+def test_our_commands_ask_a_provider_for_tokens(
+    provided: tuple[IdentityProvider, BrokerProcess, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    provider, broker, trusted = provided
+    properties = tmp_path / "client.properties"
+    properties.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
+        f"sasl.oauthbearer.token.endpoint.url={provider.url}/token\n"
+        f'sasl.jaas.config={OAUTH} clientId="alice" clientSecret="s3cret" scope="topics" '
+        f'ssl.truststore.location="{trusted}";\n'
+    )
+    command = ["topic", "create", "of-ottla", "-b", broker.bootstrap, "--command-config", str(properties)]
+    assert run(command) == 0
+    assert provider.asked[-1]["scope"] == "topics"
+    wrong = ["-X", "sasl.oauthbearer.client.credentials.client.secret=guess"]
+    assert run([*command, *wrong]) == 1
+    said = capsys.readouterr().err
+    assert "status 401, invalid_client" in said
+    assert "guess" not in said
+
+
+def test_librdkafka_asks_a_provider_for_tokens(provided: tuple[IdentityProvider, BrokerProcess, Path]) -> None:
+    provider, broker, trusted = provided
+    admin = confluent_kafka.admin.AdminClient(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": "alice",
+            "sasl.oauthbearer.client.secret": "s3cret",
+            "sasl.oauthbearer.token.endpoint.url": f"{provider.url}/token",
+            "https.ca.location": str(trusted),
+        }
+    )
+    assert admin.list_topics(timeout=60).brokers
+
+
+async def test_a_client_asks_for_another_token_before_its_session_ends(
+    provided: tuple[IdentityProvider, BrokerProcess, Path],
+) -> None:
+    """Sessions last as long as tokens, and a token is as good as its session: the renewal takes a new one."""
+    provider, broker, trusted = provided
+    provider.claims = {"exp": int(time.time()) + 4}
+    options = ClientOptions.of(
+        broker.bootstrap,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_oauthbearer_token_endpoint_url=f"{provider.url}/token",
+        sasl_oauthbearer_scope="renewed",
+        sasl_jaas_config=f'{OAUTH} clientId=alice clientSecret=s3cret ssl.truststore.location="{trusted}";',
+    )
+    connection = await AsyncioIo().connect(options.bootstrap[0], options)
+    provider.claims = {}
+    async with asyncio.timeout(60):
+        while [each.get("scope") for each in provider.asked].count("renewed") < 2:  # noqa: ASYNC110 (it knows no events)
+            await asyncio.sleep(0.05)
+    await connection.request(ListGroupsRequest(), ListGroupsResponse, timeout_ms=60_000)
+    connection.close()

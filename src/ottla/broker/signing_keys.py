@@ -17,6 +17,8 @@ from msgspec import Struct
 
 from ottla.network.http_get import ANSWER_BYTES_MAX, HttpGetError, get_url
 from ottla.security.access_token import NoKeysError, SigningKey, parse_keys
+from ottla.security.tls_config import TlsConfig
+from ottla.settings.definition import InvalidSettingError
 
 if TYPE_CHECKING:
     from ottla.runtime.environment import Environment
@@ -41,6 +43,11 @@ class KeysSource(Struct, frozen=True):
     refresh_ms: int
     backoff_ms: int
     backoff_max_ms: int
+    tls: TlsConfig | None = None
+    """How a URL of https is asked; None where the authorities of the operating system are trusted."""
+
+    def __repr__(self) -> str:
+        return f"<KeysSource {self.url}>"
 
     @property
     def path(self) -> Path | None:
@@ -64,7 +71,6 @@ class SigningKeys:
         self._environment = environment
         self._get = get
         self._state: tuple[int, int, int] | None = None  # of the file that was read
-        self._context: ssl.SSLContext | None = None
         self._read_ms = 0
         self._failures = 0
         self._is_reading = False
@@ -80,12 +86,14 @@ class SigningKeys:
                 self._state = await in_thread(_state, path)
                 text = await in_thread(_content, path)
             else:
-                if self._context is None and self.source.url.startswith("https:"):
-                    self._context = await in_thread(ssl.create_default_context)
-                text = await self._get(self.source.url, self._context)
+                is_encrypted = self.source.url.lower().startswith("https:")
+                context = await in_thread(_context, self.source.tls) if is_encrypted else None
+                text = await self._get(self.source.url, context)
             found, others = await in_thread(parse_keys, text)
         except ImportError as error:
             raise SigningKeysError("tokens are checked by the package PyJWT: install ottla[oauth]") from error
+        except InvalidSettingError as error:
+            raise SigningKeysError(f"sasl.jaas.config: {error.message}") from error
         except (OSError, ValueError, HttpGetError) as error:
             if isinstance(error, NoKeysError):
                 self.keys = ()  # that is said, not a failure to say it: whoever took them away wants nobody in
@@ -100,7 +108,7 @@ class SigningKeys:
         try:
             await self.read()
         except SigningKeysError as error:
-            if self.source.path is not None or isinstance(error.__cause__, ImportError):
+            if self.source.path is not None or isinstance(error.__cause__, ImportError | InvalidSettingError):
                 raise
             self._failures = 1
             logger.error("%s; nobody can log in by OAUTHBEARER until they can", error)
@@ -153,6 +161,15 @@ class SigningKeys:
         finally:
             self._is_reading = False
             self._schedule()
+
+
+def _context(tls: TlsConfig | None) -> ssl.SSLContext:
+    """Made anew each time: files of authorities may have changed. BLOCKING."""
+    if tls is None:
+        return ssl.create_default_context()
+    from ottla.security.tls_context import client_context
+
+    return client_context(tls)
 
 
 def _state(path: Path) -> tuple[int, int, int]:

@@ -9,15 +9,17 @@ from msgspec import Struct
 from ottla.broker.signing_keys import KeysSource, SigningKeys, SigningKeysError
 from ottla.model.sasl import OAUTHBEARER
 from ottla.security.access_token import ClaimRules, UnknownKeyError, signed_token, unsigned_token
+from ottla.security.jaas_tls import jaas_tls
 from ottla.security.oauth_server import BearerToken, TokenError
 from ottla.settings.broker_oauth_table import UNSIGNED_CLASS
 from ottla.settings.definition import InvalidSettingError
-from ottla.settings.jaas import parse_jaas
+from ottla.settings.jaas import OAUTHBEARER_MODULE, parse_jaas
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ottla.runtime.environment import Environment
+    from ottla.security.tls_config import TlsConfig
     from ottla.settings.broker_settings import BrokerSettings
 
 JWKS_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
@@ -55,6 +57,7 @@ def token_rules(settings: BrokerSettings, listener: str) -> TokenRules:
             number(f"{endpoint}refresh.ms"),
             number(f"{endpoint}retry.backoff.ms"),
             number(f"{endpoint}retry.backoff.max.ms"),
+            _tls(text("sasl.jaas.config")),
         ),
         ClaimRules(
             audiences=audiences if isinstance(audiences, tuple) else (),
@@ -64,6 +67,11 @@ def token_rules(settings: BrokerSettings, listener: str) -> TokenRules:
             scope_claim=text("sasl.oauthbearer.scope.claim.name") or "scope",
         ),
     )
+
+
+def _tls(line: str | None) -> TlsConfig | None:
+    entry = None if line is None else parse_jaas(line)
+    return None if entry is None or entry.module != OAUTHBEARER_MODULE else jaas_tls(entry.options)
 
 
 def _unsigned_rules(line: str | None) -> ClaimRules:

@@ -63,6 +63,11 @@ _TLS: Final = (
     "ssl.truststore.password",
     "ssl.truststore.type",
 )
+_CLIENT_CREDENTIALS: Final = (
+    "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.scope",
+)
 _OF_JAVA: Final = (
     "ssl.keymanager.algorithm",
     "ssl.provider",
@@ -83,6 +88,11 @@ KEYS: Final[Mapping[str, ClientKey]] = MappingProxyType(
         "retry.backoff.ms": ClientKey("retry_backoff_ms"),
         "sasl.jaas.config": ClientKey("sasl_jaas_config", is_text=True),
         "sasl.mechanism": ClientKey("sasl_mechanism", is_text=True),
+        "sasl.login.read.timeout.ms": ClientKey("sasl_login_read_timeout_ms"),
+        "sasl.login.retry.backoff.max.ms": ClientKey("sasl_login_retry_backoff_max_ms"),
+        "sasl.login.retry.backoff.ms": ClientKey("sasl_login_retry_backoff_ms"),
+        **{name: ClientKey(name.replace(".", "_"), is_text=True) for name in _CLIENT_CREDENTIALS},
+        "sasl.oauthbearer.header.urlencode": ClientKey("sasl_oauthbearer_header_urlencode", choices=_BOOLEANS),
         "sasl.oauthbearer.token.endpoint.url": ClientKey("sasl_oauthbearer_token_endpoint_url", is_text=True),
         "sasl.password": ClientKey("sasl_password", is_text=True),
         "sasl.username": ClientKey("sasl_username", is_text=True),

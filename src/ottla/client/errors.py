@@ -19,6 +19,10 @@ class BrokerUnreachableError(ClientError):
     """No connection could be made to any of the addresses tried."""
 
 
+class TokenUnavailableError(BrokerUnreachableError):
+    """The identity provider whose token the client logs in by could not be asked; it may be later."""
+
+
 class ConnectionLostError(ClientError):
     """A connection ended while requests were unanswered; whether the broker acted on them is not known."""
 

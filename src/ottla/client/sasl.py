@@ -4,14 +4,15 @@
                      sasl_username="anna", sasl_password=password)
 
 A JAAS line of Kafka's says the same: `sasl_jaas_config`. With OAUTHBEARER the client shows a token, which it asks for
-whenever it logs in: of `sasl_oauthbearer_token`, a function, or of a file,
-`sasl_oauthbearer_token_endpoint_url="file:///run/secrets/token"`.
+whenever it logs in: of `sasl_oauthbearer_token`, a function, of a file,
+`sasl_oauthbearer_token_endpoint_url="file:///run/secrets/token"`, or of an identity provider,
+`sasl_oauthbearer_token_endpoint_url="https://login.example/token"` with the id and the secret of this client.
 """
 
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
@@ -20,6 +21,9 @@ from ottla.client.arguments import check_kinds, function
 from ottla.client.errors import InvalidOptionError
 from ottla.model.sasl import GSSAPI, OAUTHBEARER, PLAIN, SASL_MECHANISMS, SCRAM_SHA_512, TOKEN_AUTH
 from ottla.settings.jaas import JaasEntry, JaasError, mechanism_of, parse_jaas
+
+if TYPE_CHECKING:
+    from ottla.client.token_endpoint import TokenRequest
 
 _SALTED_MAX: Final = 64
 _TOKEN_BYTES_MAX: Final = 65_536
@@ -34,7 +38,21 @@ class ClientSasl(Struct, frozen=True, kw_only=True):
     sasl_password: str = ""
     sasl_jaas_config: str = ""
     sasl_oauthbearer_token_endpoint_url: str = ""
-    """A file with the token, `file:///PATH`. It is read at each login: whatever renews the token writes a new one."""
+    """Where tokens are: a file, `file:///PATH`, which is read at each login, or a URL of https or http, which is asked
+    by the grant client_credentials."""
+    sasl_oauthbearer_client_credentials_client_id: str = ""
+    """Who asks for a token; in a JAAS line it is `clientId`."""
+    sasl_oauthbearer_client_credentials_client_secret: str = ""
+    """In a JAAS line it is `clientSecret`."""
+    sasl_oauthbearer_scope: str = ""
+    """What the token is to be for; in a JAAS line it is `scope`."""
+    sasl_oauthbearer_header_urlencode: bool = False
+    """Whether id and secret are encoded as RFC 6749 has it."""
+    sasl_login_read_timeout_ms: int = 10_000
+    """For one answer of the identity provider."""
+    sasl_login_retry_backoff_ms: int = 100
+    sasl_login_retry_backoff_max_ms: int = 10_000
+    """For how long an identity provider that does not answer is asked again."""
     sasl_oauthbearer_token: Callable[[], str] | None = None
     """Returns the token. It is asked at each login and returns at once, for nothing else goes on meanwhile."""
 
@@ -84,11 +102,18 @@ class ClientSasl(Struct, frozen=True, kw_only=True):
         return bool(self.sasl_jaas_config) and self._jaas().options.get(TOKEN_AUTH, "").lower() == "true"
 
     def token(self) -> str:
-        """The token to log in with now. Raises InvalidOptionError where there is none."""
+        """The token to log in with now. Raises InvalidOptionError where there is none.
+
+        BLOCKING where the client `asks_for_tokens`; then it raises what `TokenEndpoint.token` does.
+        """
         if self.sasl_oauthbearer_token is not None:
             token = self.sasl_oauthbearer_token()
             if not isinstance(token, str):
                 raise InvalidOptionError("sasl_oauthbearer_token must return a string")
+        elif self.asks_for_tokens:
+            from ottla.client.token_endpoint import endpoint_of  # HTTP, which others do without
+
+            token = endpoint_of(self._request()).token()
         else:
             path = Path(unquote(urlsplit(self.sasl_oauthbearer_token_endpoint_url).path))
             try:
@@ -109,10 +134,56 @@ class ClientSasl(Struct, frozen=True, kw_only=True):
             function("sasl_oauthbearer_token", self.sasl_oauthbearer_token)
         elif not self.sasl_oauthbearer_token_endpoint_url:
             raise InvalidOptionError("OAUTHBEARER needs sasl_oauthbearer_token_endpoint_url or sasl_oauthbearer_token")
+        elif self.asks_for_tokens:
+            self._check_request()
         elif not self.sasl_oauthbearer_token_endpoint_url.startswith("file:///"):
             raise InvalidOptionError(
-                "sasl_oauthbearer_token_endpoint_url must be file:///PATH: this client asks no service for tokens"
+                "sasl_oauthbearer_token_endpoint_url must be file:///PATH, or a URL of https or http with a host"
             )
+
+    def _check_request(self) -> None:
+        try:
+            parts = urlsplit(self.sasl_oauthbearer_token_endpoint_url)
+            is_good = parts.hostname and parts.port != 0 and not (parts.username or parts.password or parts.fragment)
+        except ValueError:
+            is_good = False
+        if not is_good:
+            raise InvalidOptionError(
+                "sasl_oauthbearer_token_endpoint_url must be a URL as https://HOST/PATH, without a name or a password"
+            )
+        for name in ("sasl_login_read_timeout_ms", "sasl_login_retry_backoff_ms", "sasl_login_retry_backoff_max_ms"):
+            if getattr(self, name) < 1:
+                raise InvalidOptionError(f"{name} must be at least 1, not {getattr(self, name)}")
+        request = self._request()
+        if not request.client_id or not request.client_secret:
+            raise InvalidOptionError(
+                "a token of an identity provider needs sasl_oauthbearer_client_credentials_client_id and "
+                "sasl_oauthbearer_client_credentials_client_secret, or clientId and clientSecret in sasl_jaas_config"
+            )
+
+    @property
+    def asks_for_tokens(self) -> bool:
+        """Whether an identity provider is asked for them over the network."""
+        return self.sasl_oauthbearer_token is None and self.sasl_oauthbearer_token_endpoint_url.lower().startswith(
+            ("https://", "http://")
+        )
+
+    def _request(self) -> "TokenRequest":
+        from ottla.client.token_endpoint import TokenRequest
+        from ottla.security.jaas_tls import jaas_tls
+
+        options = self._jaas().options if self.sasl_jaas_config else {}
+        return TokenRequest(
+            url=self.sasl_oauthbearer_token_endpoint_url,
+            client_id=self.sasl_oauthbearer_client_credentials_client_id or options.get("clientId", ""),
+            client_secret=self.sasl_oauthbearer_client_credentials_client_secret or options.get("clientSecret", ""),
+            scope=self.sasl_oauthbearer_scope or options.get("scope", ""),
+            header_urlencode=self.sasl_oauthbearer_header_urlencode,
+            tls=jaas_tls(options),
+            timeout_ms=self.sasl_login_read_timeout_ms,
+            backoff_ms=self.sasl_login_retry_backoff_ms,
+            backoff_max_ms=self.sasl_login_retry_backoff_max_ms,
+        )
 
     def _jaas(self) -> JaasEntry:
         try:

@@ -15,6 +15,7 @@ from ottla.runtime.environment import Environment
 from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
+from ottla.security.tls_config import Store, TlsConfig
 from tests.tokens import TokenIssuer, jwks, write_jwks
 
 ONE, TWO = TokenIssuer("1"), TokenIssuer("2")
@@ -184,3 +185,12 @@ async def test_a_broker_does_not_start_with_a_file_that_has_no_keys(
         path.write_bytes(content)
     with pytest.raises(SigningKeysError, match=r"keys\.json cannot be read"):
         await SigningKeys(source(f"file://{path}"), environment).start()
+
+
+async def test_an_authority_that_cannot_be_read_keeps_the_broker_from_starting(environment: Environment) -> None:
+    """Nobody could log in until somebody read the log: it is a mistake in the settings, not a provider that is away."""
+    tls = TlsConfig(key_store=Store("PEM"), trust_store=Store("PEM", "/nowhere/ca.pem"))
+    keys = SigningKeys(KeysSource("https://127.0.0.1:1/keys", 3_600_000, 100, 10_000, tls), environment)
+    with pytest.raises(SigningKeysError, match=r"^sasl\.jaas\.config: ssl\.truststore\.location=/nowhere/ca\.pem"):
+        await keys.start()
+    keys.close()

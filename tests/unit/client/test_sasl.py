@@ -98,7 +98,10 @@ def test_a_token_comes_from_a_file_each_time(tmp_path):
     [
         ({"sasl_mechanism": "OAUTHBEARER"}, "needs sasl_oauthbearer_token_endpoint_url or"),
         ({"sasl_mechanism": "OAUTHBEARER", "sasl_username": "a", "sasl_password": "p"}, "needs"),
-        ({"sasl_oauthbearer_token_endpoint_url": "https://issuer/token"}, "must be file:///PATH"),
+        ({"sasl_oauthbearer_token_endpoint_url": "ftp://issuer/token"}, "must be file:///PATH"),
+        ({"sasl_oauthbearer_token_endpoint_url": "https://issuer/token"}, "or clientId and clientSecret"),
+        ({"sasl_oauthbearer_token_endpoint_url": "https://a:b@issuer/token"}, "without a name or a password"),
+        ({"sasl_oauthbearer_token_endpoint_url": "https:///token"}, "https://HOST/PATH"),
         ({"sasl_oauthbearer_token": "a.b.c"}, "sasl_oauthbearer_token"),
         ({"sasl_jaas_config": f"{OAUTH};", "sasl_mechanism": "SCRAM-SHA-512"}, "is not for"),
         ({"sasl_jaas_config": f"{PLAIN} username=a password=p;", "sasl_mechanism": "OAUTHBEARER"}, "is not for"),

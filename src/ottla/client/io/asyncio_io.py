@@ -83,7 +83,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         """Prove who the client is, and again before the broker would end the session."""
         from ottla.client.io.login import RENEWED_AT, log_in  # only who logs in needs it
 
-        lifetime_ms = await log_in(self, sasl, rng, timeout_ms)
+        lifetime_ms = await log_in(self, sasl, rng, timeout_ms, partial(_token, sasl))
         if lifetime_ms:
 
             def renew() -> None:
@@ -214,6 +214,16 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._end(lost(self._address, exc, len(self._correlation)))
         if self.on_closed is not None:
             self.on_closed()
+
+
+async def _token(sasl: ClientSasl) -> str:
+    if not sasl.asks_for_tokens:
+        return sasl.token()
+    asking = Tasks("token", threads_max=1)
+    try:
+        return await asking.in_thread(sasl.token)
+    finally:
+        await asking.close()
 
 
 async def _connected(address: Address, options: ClientOptions) -> AsyncioConnection:

@@ -105,7 +105,11 @@ class BlockingConnection:
         from ottla.client.io.login import RENEWED_AT, log_in  # only who logs in needs it
 
         self._renewed_by = None
-        lifetime_ms = run_blocking(log_in(self, sasl, SystemRng(), timeout_ms))
+
+        async def token() -> str:
+            return sasl.token()
+
+        lifetime_ms = run_blocking(log_in(self, sasl, SystemRng(), timeout_ms, token))
         if lifetime_ms:
             self._renewed_by = Deadline(self._clock, int(lifetime_ms * RENEWED_AT))
 

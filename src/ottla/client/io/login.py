@@ -3,6 +3,7 @@
 SaslHandshake --> SaslAuthenticate, twice for SCRAM and else once --> how long the session lasts (KIP-368)
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from ottla.client.errors import BrokerError, ProtocolViolationError, broker_error
@@ -21,8 +22,12 @@ RENEWED_AT: Final = 0.85
 """The part of a session after which the client logs in again, before the broker would end it."""
 
 
-async def log_in(connection: Connection, sasl: ClientSasl, rng: Rng, timeout_ms: int) -> int:
+async def log_in(
+    connection: Connection, sasl: ClientSasl, rng: Rng, timeout_ms: int, token: Callable[[], Awaitable[str]]
+) -> int:
     """Prove it; returns for how many milliseconds that holds, 0 for as long as the connection.
+
+    `token` asks for the one of OAUTHBEARER, before anything is sent.
 
     Raises BrokerError SASL_AUTHENTICATION_FAILED and UNSUPPORTED_SASL_MECHANISM, each with what the broker says, and
     what `Connection.request` raises.
@@ -30,6 +35,7 @@ async def log_in(connection: Connection, sasl: ClientSasl, rng: Rng, timeout_ms:
     mechanism = sasl.mechanism
     user, password = ("", "") if mechanism == OAUTHBEARER else sasl.credentials
     who = f" as {user!r}" if user else ""
+    shown = await token() if mechanism == OAUTHBEARER else ""
     what = f"could not log in to {connection.address}{who} by {mechanism}"
     answer = await connection.request(SaslHandshakeRequest(mechanism), SaslHandshakeResponse, timeout_ms=timeout_ms)
     if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
@@ -52,7 +58,7 @@ async def log_in(connection: Connection, sasl: ClientSasl, rng: Rng, timeout_ms:
         return response
 
     if mechanism == OAUTHBEARER:
-        outcome = await exchange(f"n,,\x01auth=Bearer {sasl.token()}\x01\x01".encode())
+        outcome = await exchange(f"n,,\x01auth=Bearer {shown}\x01\x01".encode())
         if outcome.auth_bytes:  # why it is refused, which has to be acknowledged
             await exchange(b"\x01")
             raise ProtocolViolationError(f"{what}: the broker neither took nor refused the token")
