@@ -2,10 +2,14 @@
 
 group    last-delivered-id, entries-read, pending: id -> Pending
 consumer seen, active, pending: the same objects, of this consumer alone
+
+A consumer is a client of Redis, or a worker: a member of the share group of the same name, or a client of the NSQ
+channel (`ottla.gateways.redis.group_share`). What a worker has, it has until a time; what it gave back, no worker gets
+before a time.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from ottla.gateways.redis.numbers import INT64_MAX
@@ -19,30 +23,36 @@ FATAL_COUNT: Final = INT64_MAX
 class Consumer:
     """A consumer; times in milliseconds since the epoch, `active_ms` NEVER before it got something."""
 
-    __slots__ = ("active_ms", "name", "pending_count", "seen_ms")
+    __slots__ = ("active_ms", "is_worker", "name", "pending_count", "seen_ms")
 
-    def __init__(self, name: bytes, seen_ms: int) -> None:
+    def __init__(self, name: bytes, seen_ms: int, *, is_worker: bool = False) -> None:
         self.name = name
         self.seen_ms = seen_ms
         self.active_ms = NEVER
         self.pending_count = 0
+        self.is_worker = is_worker
+        """Whether it goes when its client does."""
 
 
 class Pending:
-    """An entry that was delivered and is not acknowledged; nobody has it after XNACK."""
+    """An entry that was delivered and is not acknowledged; nobody has it after XNACK.
 
-    __slots__ = ("consumer", "count", "delivered_ms")
+    `until_ms` is until when a worker has it, or until when workers do not get it where nobody has it; 0 for no time.
+    """
 
-    def __init__(self, consumer: Consumer | None, delivered_ms: int, count: int) -> None:
+    __slots__ = ("consumer", "count", "delivered_ms", "until_ms")
+
+    def __init__(self, consumer: Consumer | None, delivered_ms: int, count: int, until_ms: int = 0) -> None:
         self.consumer = consumer
         self.delivered_ms = delivered_ms
         self.count = count
+        self.until_ms = until_ms
 
 
 class Group:
     """Changes come through the methods, which keep the counts of consumers."""
 
-    __slots__ = ("_ids", "consumers", "entries_read", "last_id", "name", "pending")
+    __slots__ = ("_ids", "consumers", "entries_read", "last_id", "name", "on_pending", "pending", "unowned_count")
 
     def __init__(self, name: bytes, last_id: int, entries_read: int) -> None:
         self.name = name
@@ -50,35 +60,52 @@ class Group:
         self.entries_read = entries_read
         self.consumers: dict[bytes, Consumer] = {}
         self.pending: dict[int, Pending] = {}
+        self.unowned_count = 0
+        """How much of what is pending nobody has."""
+        self.on_pending: Callable[[int], None] | None = None
+        """Told of each entry that somebody else has from now on, or nobody, or that is pending no more."""
         self._ids: list[int] = []  # of pending, sorted; may have some that are pending no more
 
-    def add_consumer(self, name: bytes, now_ms: int) -> Consumer:
+    def add_consumer(self, name: bytes, now_ms: int, *, is_worker: bool = False) -> Consumer:
         """The consumer of this name, made if need be."""
         consumer = self.consumers.get(name)
         if consumer is None:
-            consumer = self.consumers[name] = Consumer(name, now_ms)
+            consumer = self.consumers[name] = Consumer(name, now_ms, is_worker=is_worker)
         return consumer
 
-    def assign(self, entry_id: int, consumer: Consumer | None, delivered_ms: int, count: int) -> None:
+    def assign(
+        self, entry_id: int, consumer: Consumer | None, delivered_ms: int, count: int, until_ms: int = 0
+    ) -> None:
         """An entry is pending, and a consumer has it from now on."""
         pending = self.pending.get(entry_id)
         if pending is None:
-            self.pending[entry_id] = Pending(consumer, delivered_ms, count)
+            self.pending[entry_id] = Pending(consumer, delivered_ms, count, until_ms)
             self._index(entry_id)
         else:
-            if pending.consumer is not None:
-                pending.consumer.pending_count -= 1
+            self._disown(pending)
             pending.consumer, pending.delivered_ms, pending.count = consumer, delivered_ms, count
+            pending.until_ms = until_ms
         if consumer is not None:
             consumer.pending_count += 1
+        else:
+            self.unowned_count += 1
+        if self.on_pending is not None:
+            self.on_pending(entry_id)
+
+    def _disown(self, pending: Pending) -> None:
+        if pending.consumer is not None:
+            pending.consumer.pending_count -= 1
+        else:
+            self.unowned_count -= 1
 
     def release(self, entry_id: int) -> bool:
         """An entry is pending no more; returns whether it was."""
         pending = self.pending.pop(entry_id, None)
         if pending is None:
             return False
-        if pending.consumer is not None:
-            pending.consumer.pending_count -= 1
+        self._disown(pending)
+        if self.on_pending is not None:
+            self.on_pending(entry_id)
         if len(self._ids) > 2 * len(self.pending) + 64:
             self._ids = sorted(self.pending)
         return True

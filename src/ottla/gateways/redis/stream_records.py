@@ -169,7 +169,11 @@ class ConsumerDeleted(Mark, frozen=True, tag="left"):
 
 
 class Assigned(Mark, frozen=True, tag="assigned"):
-    """Entries are pending, and a consumer has them; None for nobody. `counts` is one for all, or one for each."""
+    """Entries are pending, and a consumer has them; None for nobody. `counts` is one for all, or one for each.
+
+    With `until_ms`, the consumer is a worker and has them until then; or nobody has them, and no worker gets them
+    before.
+    """
 
     group: bytes
     consumer: bytes | None
@@ -177,17 +181,18 @@ class Assigned(Mark, frozen=True, tag="assigned"):
     delivered_ms: int
     ids: list[bytes]
     counts: list[int]
+    until_ms: int = 0
 
     def apply(self, stream: "Stream") -> None:
         """Make the change."""
         group = stream.groups[self.group]
         consumer = None
         if self.consumer is not None:
-            consumer = group.add_consumer(self.consumer, self.now_ms)
+            consumer = group.add_consumer(self.consumer, self.now_ms, is_worker=self.until_ms > 0)
             consumer.seen_ms = consumer.active_ms = self.now_ms
         counts = self.counts if len(self.counts) == len(self.ids) else self.counts * len(self.ids)
         for entry_id, count in zip(self.ids, counts, strict=True):
-            group.assign(_id(entry_id), consumer, self.delivered_ms, count)
+            group.assign(_id(entry_id), consumer, self.delivered_ms, count, self.until_ms)
 
 
 class Released(Mark, frozen=True, tag="released"):
@@ -204,12 +209,15 @@ class Released(Mark, frozen=True, tag="released"):
 
 
 class KeptGroup(Struct, frozen=True, array_like=True):
-    """A group in a snapshot; `consumers` are names with the times at which they were seen and active."""
+    """A group in a snapshot; `consumers` are names with the times at which they were seen and active, `workers` those
+    that are workers.
+    """
 
     name: bytes
     last_id: bytes
     entries_read: int
     consumers: list[tuple[bytes, int, int]]
+    workers: list[bytes] = []
 
 
 class Kept(Mark, frozen=True, tag="kept"):
@@ -234,22 +242,25 @@ class Kept(Mark, frozen=True, tag="kept"):
         for kept in self.groups:
             group = stream.groups[kept.name] = Group(kept.name, _id(kept.last_id), kept.entries_read)
             for name, seen_ms, active_ms in kept.consumers:
-                consumer = group.add_consumer(name, seen_ms)
+                consumer = group.add_consumer(name, seen_ms, is_worker=name in kept.workers)
                 consumer.active_ms = active_ms
 
 
 class Held(Mark, frozen=True, tag="held"):
-    """What is pending in a group, in part: id, consumer or None, time of delivery, count."""
+    """What is pending in a group, in part: id, consumer or None, time of delivery, count. `until_ms` has the rows with
+    such a time, by id.
+    """
 
     group: bytes
     rows: list[tuple[bytes, bytes | None, int, int]]
+    until_ms: dict[bytes, int] = {}
 
     def apply(self, stream: "Stream") -> None:
         """Make the change."""
         group = stream.groups[self.group]
         for entry_id, name, delivered_ms, count in self.rows:
             consumer = None if name is None else group.consumers[name]
-            group.assign(_id(entry_id), consumer, delivered_ms, count)
+            group.assign(_id(entry_id), consumer, delivered_ms, count, self.until_ms.get(entry_id, 0))
 
 
 class Remembered(Mark, frozen=True, tag="idempotent"):
@@ -318,6 +329,7 @@ def snapshot(stream: "Stream") -> list[Mark]:
             id_bytes(group.last_id),
             group.entries_read,
             [(each.name, each.seen_ms, each.active_ms) for each in group.consumers.values()],
+            [each.name for each in group.consumers.values() if each.is_worker],
         )
         for group in stream.groups.values()
     ]
@@ -338,7 +350,10 @@ def snapshot(stream: "Stream") -> list[Mark]:
             (id_bytes(at), None if each.consumer is None else each.consumer.name, each.delivered_ms, each.count)
             for at, each in group.pending_from(0, ID_MAX)
         ]
-        marks += [Held(group.name, rows[at : at + HELD_MAX]) for at in range(0, len(rows), HELD_MAX)]
+        for at in range(0, len(rows), HELD_MAX):
+            part = rows[at : at + HELD_MAX]
+            waits = {row[0]: group.pending[_id(row[0])].until_ms for row in part}
+            marks.append(Held(group.name, part, {entry_id: until for entry_id, until in waits.items() if until}))
     return marks
 
 
