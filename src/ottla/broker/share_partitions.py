@@ -23,11 +23,14 @@ from ottla.queues.share_limits import ShareLimits
 from ottla.queues.share_partition import SharePartition
 from ottla.queues.share_state import ShareKey
 from ottla.queues.state_batches import combine
+from ottla.queues.surroundings import Surroundings
 
 if TYPE_CHECKING:
+    from ottla.broker.redis_exchange import RedisExchange
     from ottla.model.principal import Principal
     from ottla.queues.letters import WriteLetters
     from ottla.queues.share_states import ShareStates
+    from ottla.queues.shared_partition import SharedPartition
     from ottla.replication.partition import Partition
     from ottla.replication.replica_manager import ReplicaManager
     from ottla.runtime.clock import Clock
@@ -62,10 +65,14 @@ class SharePartitions:
         tasks: Tasks,
         authorizer: Authorizer,
         write_letters: WriteLetters | None = None,
+        redis: RedisExchange | None = None,
     ) -> None:
-        """`settings_of` gives the settings of a group; without `write_letters` none are written."""
+        """`settings_of` gives the settings of a group; without `write_letters` none are written. `redis` has the
+        groups of topics that are streams of Redis.
+        """
         self._rng = rng
         self._write_letters = write_letters
+        self._redis = redis
         self._replicas = replicas
         self._states = states
         self._clock = clock
@@ -77,7 +84,7 @@ class SharePartitions:
         """How many readers each group has here."""
         self._consumers: dict[str, int] = {}
         """How many of them are no members of it."""
-        self._partitions: dict[ShareKey, asyncio.Task[SharePartition | ApiError]] = {}
+        self._partitions: dict[ShareKey, asyncio.Task[SharedPartition | ApiError]] = {}
         self._reads = RecentReads()
         self._histories = Histories()
         self._remembered = RememberedBatches()
@@ -91,8 +98,11 @@ class SharePartitions:
             self._consumers[group_id] = self._consumers.get(group_id, 0) + 1
 
     def consumers(self, group_id: str) -> int:
-        """How many readers of a group are here that are no members of it."""
-        return self._consumers.get(group_id, 0)
+        """How many readers of a group are here that are no members of it; so are Redis clients that have something."""
+        count = self._consumers.get(group_id, 0)
+        if self._redis is not None and self._redis.stream_groups is not None:
+            count += self._redis.stream_groups.consumers(group_id)
+        return count
 
     def leave(self, group_id: str, *, is_member: bool = True) -> None:
         """A reader of a group goes. When it was the last, its partitions are given up once their state is written."""
@@ -109,7 +119,7 @@ class SharePartitions:
             if share is not None:
                 share.retire()
 
-    def loaded(self, group_id: str, place: Place) -> SharePartition | None:
+    def loaded(self, group_id: str, place: Place) -> SharedPartition | None:
         """The partition, if its state is loaded."""
         return _result(self._partitions.get(ShareKey(group_id, *place)))
 
@@ -136,6 +146,8 @@ class SharePartitions:
         if not partition.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {partition.topic_partition}")
         share = self.loaded(group_id, place)
+        if share is None and self._redis is not None and partition.log.config.is_stream:
+            return self._redis.groups.deliveries(group_id, partition)
         return None if share is None or not share.is_current else share.deliveries()
 
     def history(self, principal: Principal, group_id: str, place: Place, offset: int) -> tuple[int, list[Event]]:
@@ -150,7 +162,7 @@ class SharePartitions:
         history = self._histories.find(ShareKey(group_id, *place))
         return (0, []) if history is None else (history.keep_ms, history.of(offset, self._clock.now_ms()))
 
-    async def get(self, principal: Principal, group_id: str, place: Place) -> SharePartition:
+    async def get(self, principal: Principal, group_id: str, place: Place) -> SharedPartition:
         """The partition with its state, loaded when it is first needed. Raises ApiError."""
         partition = self._replicas.get_by_id(*place)
         require(self._authorizer, principal, Operation.READ, ResourceType.TOPIC, partition.topic_partition.topic)
@@ -208,26 +220,29 @@ class SharePartitions:
                 self._looks += 1
                 self._tasks.spawn(self._look(share), "share-look")
 
-    async def _look(self, share: SharePartition) -> None:
+    async def _look(self, share: SharedPartition) -> None:
         try:
             if await self._is_anew(share):
                 share.lose()
         finally:
             self._looks -= 1
 
-    async def _is_anew(self, share: SharePartition) -> bool:
+    async def _is_anew(self, share: SharedPartition) -> bool:
         """Whether the group was made to begin elsewhere since the state was loaded."""
         stored = await self._states.summary(share.key)
         return stored.error is ErrorCode.NONE and stored.state.state_epoch > share.state_epoch
 
-    async def _load(self, key: ShareKey, partition: Partition) -> SharePartition | ApiError:
+    async def _load(self, key: ShareKey, partition: Partition) -> SharedPartition | ApiError:
         """The partition, or why its state cannot be read now, such as that its coordinator moves: no crash of ours."""
         try:
             return await self._read(key, partition)
         except ApiError as error:
             return error
 
-    async def _read(self, key: ShareKey, partition: Partition) -> SharePartition:
+    async def _read(self, key: ShareKey, partition: Partition) -> SharedPartition:
+        if self._redis is not None and partition.log.config.is_stream:
+            around = Surroundings(self._reads, self._histories.of(key), self._released, self._lost, self._write_letters)
+            return await self._redis.groups.open(key, partition, around)
         leader_epoch = partition.leader_epoch
         answer = await self._states.read(key, leader_epoch)
         if answer.error is not ErrorCode.NONE:
@@ -235,7 +250,7 @@ class SharePartitions:
         state = answer.state
         start_offset = state.start_offset
         if start_offset < 0:
-            start_offset = await self._first_offset(key.group_id, partition)
+            start_offset = await self.first_offset(key.group_id, partition)
         start_offset = max(start_offset, partition.log.log_start_offset)
         share = SharePartition(
             key,
@@ -261,7 +276,7 @@ class SharePartitions:
             share.store_start()
         return share
 
-    async def _first_offset(self, group_id: str, partition: Partition) -> int:
+    async def first_offset(self, group_id: str, partition: Partition) -> int:
         """Where a group begins that has not read the partition (`share.auto.offset.reset`)."""
         reset = self.settings_of(group_id).text("share.auto.offset.reset") or "latest"
         if reset == "earliest":
@@ -298,12 +313,12 @@ class SharePartitions:
             settings.integer("ottla.history.ms"),
         )
 
-    def _released(self, share: SharePartition) -> None:
+    def _released(self, share: SharedPartition) -> None:
         place = share.key.topic_id, share.key.partition
         for waiter in self._waiters.get(place, ()):
             waiter.set()
 
-    def _lost(self, share: SharePartition) -> None:
+    def _lost(self, share: SharedPartition) -> None:
         loaded = self._partitions.get(share.key)
         if _result(loaded) is share:
             del self._partitions[share.key]
@@ -319,7 +334,7 @@ _TOLD: Final = {
 """What a member is told when the state cannot be read; INVALID_REQUEST where there is none."""
 
 
-def _result(loaded: asyncio.Task[SharePartition | ApiError] | None) -> SharePartition | None:
+def _result(loaded: asyncio.Task[SharedPartition | ApiError] | None) -> SharedPartition | None:
     """What was loaded; None while it is not, or could not be."""
     if loaded is None or not loaded.done() or loaded.cancelled() or loaded.exception() is not None:
         return None

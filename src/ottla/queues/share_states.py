@@ -51,6 +51,16 @@ class RemoteStates(Protocol):
     async def summary(self, broker_id: int, key: ShareKey) -> StateAnswer: ...
 
 
+class StreamStates(Protocol):
+    """The states of the groups of streams, which are in the streams themselves."""
+
+    async def initialize(self, key: ShareKey, start_offset: int) -> StateAnswer: ...
+
+    async def delete(self, key: ShareKey) -> StateAnswer: ...
+
+    async def summary(self, key: ShareKey) -> StateAnswer: ...
+
+
 class ShareStates:
     """Belongs to the event loop. Answers have an error where it is final; each call takes at most ten seconds."""
 
@@ -62,17 +72,24 @@ class ShareStates:
         broker_id: int,
         timer: Timer,
         remote: RemoteStates | None = None,
+        streams: Callable[[UUID], StreamStates | None] = lambda topic_id: None,
     ) -> None:
-        """`remote` reaches other brokers; None on one that is alone."""
+        """`remote` reaches other brokers; None on one that is alone. `streams` has the states of a topic that is a
+        stream of Redis, and None for others.
+        """
         self._coordinator = coordinator
         self._image = image
         self._ensure_topic = ensure_topic
         self._broker_id = broker_id
         self._timer = timer
         self._remote = remote
+        self._streams = streams
 
     async def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> StateAnswer:
         """Make a state, or begin it anew; the topic of the states is made when it is first needed."""
+        streams = self._streams(key.topic_id)
+        if streams is not None:
+            return await streams.initialize(key, start_offset)
         try:
             await self._ensure_topic(SHARE_GROUP_STATE_TOPIC)
         except ApiError as error:
@@ -103,6 +120,9 @@ class ShareStates:
 
     async def delete(self, key: ShareKey) -> StateAnswer:
         """Delete a state."""
+        streams = self._streams(key.topic_id)
+        if streams is not None:
+            return await streams.delete(key)
         return await self._ask(
             key,
             lambda waiter: self._coordinator.delete(key, waiter),
@@ -111,6 +131,9 @@ class ShareStates:
 
     async def summary(self, key: ShareKey) -> StateAnswer:
         """A state without its batches."""
+        streams = self._streams(key.topic_id)
+        if streams is not None:
+            return await streams.summary(key)
         return await self._ask(
             key,
             lambda waiter: self._coordinator.summary(key, waiter),

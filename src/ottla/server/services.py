@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from ottla.broker.access import Authorizer
 from ottla.broker.acls import AclService
@@ -29,7 +30,7 @@ from ottla.broker.produce import ProduceService
 from ottla.broker.quota_manager import ClientQuotaManager
 from ottla.broker.record_deletion import RecordDeletion
 from ottla.broker.records import RecordService
-from ottla.broker.redis_exchange import RedisExchange
+from ottla.broker.redis_exchange import RedisExchange, StreamGroups
 from ottla.broker.request_quotas import RequestQuotas
 from ottla.broker.scram_users import ScramUserService
 from ottla.broker.share_fetches import ShareFetchService
@@ -44,6 +45,7 @@ from ottla.broker.transactions import TransactionService
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.group_config import GroupConfig
 from ottla.metadata.features import TRANSACTION_VERSION
+from ottla.metadata.image.image import topic_resource
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.queues.share_coordinator import ShareCoordinator
 from ottla.queues.share_states import ShareStates
@@ -59,6 +61,7 @@ from ottla.server.coordinators import Coordinators
 from ottla.server.delay_topics import DelayTopics
 from ottla.server.metadata import Metadata
 from ottla.settings.broker_settings import BrokerSettings
+from ottla.settings.topic_settings import REDIS_KEY
 from ottla.storage.log_manager import LogManager
 from ottla.transactions.coordinator import TransactionCoordinator
 from ottla.transactions.transaction_config import TransactionConfig
@@ -134,6 +137,13 @@ class Services:
             defer=environment.defer,
         )
         topics = TopicService(controller, config, authorizer, cluster.require_writable, cluster.controller)
+        redis_exchange = RedisExchange(cluster.remote_redis())
+
+        def stream_states(topic_id: UUID) -> StreamGroups | None:
+            topic = current_image().topic_by_id(topic_id)
+            is_stream = topic is not None and REDIS_KEY in current_image().config(topic_resource(topic.name))
+            return redis_exchange.groups if is_stream else None
+
         states = ShareStates(
             self.shares,
             current_image,
@@ -141,6 +151,7 @@ class Services:
             settings.node_id,
             timer,
             cluster.remote_states(),
+            stream_states,
         )
         consumers = GroupConsumers(
             lambda group_id: share_partitions.consumers(group_id),  # noqa: PLW0108 (they are made later)
@@ -178,6 +189,7 @@ class Services:
             tasks=tasks,
             authorizer=authorizer,
             write_letters=letters.write,
+            redis=redis_exchange,
         )
         share_fetches = ShareFetchService(
             share_partitions,
@@ -252,7 +264,7 @@ class Services:
             transaction_gate=self.gate,
             transactional_produce=TransactionalProduceService(produce, self.gate, authorizer),
             transaction_markers=markers,
-            redis_exchange=RedisExchange(cluster.remote_redis()),
+            redis_exchange=redis_exchange,
         )
         self.broker.redis_exchange.make_gateway = self._make_redis_gateway
 

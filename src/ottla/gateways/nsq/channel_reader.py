@@ -29,7 +29,7 @@ from ottla.native.errors import KernelError
 from ottla.queues.acknowledgements import ACCEPT, GAP, RELEASE, RENEW, Run
 from ottla.queues.redelivery import NO_DELAY, Delay
 from ottla.queues.share_limits import ShareLimits
-from ottla.queues.share_partition import SharePartition
+from ottla.queues.shared_partition import SharedPartition
 from ottla.runtime.clock import Clock
 from ottla.runtime.tasks import Tasks
 
@@ -101,7 +101,7 @@ class ChannelReader:
         self._clock = clock
         self._tasks = tasks
         self._samples = samples
-        self._shares: dict[int, SharePartition] = {}
+        self._shares: dict[int, SharedPartition] = {}
         """By partition, as they were read last."""
         self._in_flight: dict[int, dict[int, int]] = {}
         """When each message was delivered that the client has, by partition and offset."""
@@ -202,7 +202,7 @@ class ChannelReader:
             return True
         return False
 
-    def _push_records(self, share: SharePartition, records: bytes, runs: list[tuple[int, int, int]]) -> None:
+    def _push_records(self, share: SharedPartition, records: bytes, runs: list[tuple[int, int, int]]) -> None:
         partition = share.key.partition
         if self._samples is not None:
             runs, left_out = _sampled(runs, self._samples)
@@ -298,7 +298,7 @@ class ChannelReader:
         loaded = (self._partitions.loaded(self.channel, each) for each in self._places if each[1] == partition)
         return any(share is not None and share.holder(offset) not in (None, self._reader_id) for share in loaded)
 
-    def _settle(self, share: SharePartition, runs: list[tuple[int, int, int]], delay: Delay = NO_DELAY) -> None:
+    def _settle(self, share: SharedPartition, runs: list[tuple[int, int, int]], delay: Delay = NO_DELAY) -> None:
         self._follow(share.begin_settle(self._reader_id, runs, self._limits(), delay))
 
     def _follow(self, begun: "ErrorCode | asyncio.Future[ErrorCode]") -> None:
@@ -335,7 +335,7 @@ class ChannelReader:
             self._limits_ms = now_ms
         return self._known_limits
 
-    def _watch(self, share: SharePartition) -> None:
+    def _watch(self, share: SharedPartition) -> None:
         partition = share.key.partition
         before = self._shares.get(partition)
         if before is share:
@@ -348,14 +348,14 @@ class ChannelReader:
         share.partition.subscribe(self._on_partition_change)
         share.watch_timeouts(self._reader_id, lambda runs: self._on_timed_out(share, runs))
 
-    def _unwatch(self, share: SharePartition) -> None:
+    def _unwatch(self, share: SharedPartition) -> None:
         share.partition.unsubscribe(self._on_partition_change)
         share.forget_member(self._reader_id)
 
     def _on_partition_change(self, partition: object) -> None:
         self.wake()
 
-    def _on_timed_out(self, share: SharePartition, runs: Sequence[Run]) -> None:
+    def _on_timed_out(self, share: SharedPartition, runs: Sequence[Run]) -> None:
         if self._shares.get(share.key.partition) is not share:
             return
         in_flight = self._in_flight[share.key.partition]

@@ -14,13 +14,14 @@ from ottla.broker.broker import Broker
 from ottla.broker.share_partitions import Place
 from ottla.gateways.nsq.names import is_valid_name
 from ottla.groups.share.exchange import ShareOffsetsAnswer
-from ottla.metadata.image.image import TopicImage
+from ottla.metadata.image.image import TopicImage, topic_resource
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from ottla.queues.share_state import UNKNOWN_OFFSET, ShareKey, ShareState
 from ottla.queues.share_state_shard import StateAnswer
+from ottla.settings.topic_settings import REDIS_KEY
 
 TRIES_MS: Final = (20, 50, 100, 200, 500, *(1_000 for _ in range(20)))
 """How long to wait for the coordinator of the groups before it is asked again: it may have to read its log first."""
@@ -95,9 +96,14 @@ class NsqChannels:
     async def _make(self, principal: Principal, topic: TopicImage, channel: str, places: Sequence[Place]) -> None:
         is_first = not await self._groups.of_topic(topic.topic_id)
         starts = {ShareKey(channel, *place): self._start(topic, place, is_first=is_first) for place in places}
+        if REDIS_KEY in self._broker.image.config(topic_resource(topic.name)):
+            # The group of a stream is in the stream; one that is there already stays where it is.
+            for key, start in starts.items():
+                _require_done([await self._broker.redis_exchange.groups.ensure(key, start)])
+            starts = dict.fromkeys(starts, UNKNOWN_OFFSET)
         answer, begun = await self._groups.begin(principal, channel, starts)
         _require_done([answer, *begun.values()])
-        self._first.update(starts)
+        self._first.update((key, start) for key, start in starts.items() if start != UNKNOWN_OFFSET)
 
     async def of_topic(self, principal: Principal, topic: TopicImage) -> list[str]:
         """The channels of a topic that the principal may describe: the share groups that have a state in it and a name

@@ -21,6 +21,7 @@ from ottla.gateways.redis.peer_commands import PeerCommands
 from ottla.gateways.redis.remote_waits import RemoteWaits
 from ottla.gateways.redis.session import Session
 from ottla.gateways.redis.stream import NodeMissingError
+from ottla.gateways.redis.stream_groups import StreamGroups
 from ottla.gateways.redis.waiters import Waiters
 from ottla.model.principal import Principal
 from ottla.network.piece_reader import PieceReader
@@ -50,6 +51,7 @@ def redis_gateway(broker: Broker, settings: BrokerSettings) -> RedisGateway:
     """A gateway that answers other brokers too. Of each broker there is one."""
     gateway = RedisGateway(broker, RedisConfig.from_settings(settings), Logins(broker, settings))
     broker.redis_exchange.answer = gateway.peer_commands.answer
+    broker.redis_exchange.stream_groups = gateway.groups
     return gateway
 
 
@@ -77,6 +79,7 @@ class RedisGateway:
             self.keyspace.topics.until_known = self.forwarding.until_known
         self.peer_commands = PeerCommands(self)
         self.remote_waits = RemoteWaits(self)
+        self.groups = StreamGroups(self)
         self.started_ms = broker.clock.now_ms()
         self.is_ready = False
         """Whether the streams that there are have been found."""

@@ -49,6 +49,7 @@ def xgroup(session: Session, arguments: list[bytes]) -> Reply:
             return 0
         stream.mark(session.now_ms, GroupDestroyed(group.name))
         session.keyspace.changed(stream)
+        session.keyspace.on_groups(stream)
         return 1
     assert group is not None
     if name == b"SETID":
@@ -96,6 +97,7 @@ def _create(session: Session, arguments: list[bytes], stream: Stream | None, ent
         raise RedisError("BUSYGROUP Consumer Group name already exists")
     stream.mark(session.now_ms, GroupSet(arguments[3], id_bytes(last_id), entries_read))
     session.keyspace.changed(stream)
+    session.keyspace.on_groups(stream)
     return OK
 
 
@@ -218,7 +220,7 @@ def _new(session: Session, options: ReadOptions, stream: Stream, group: Group, p
         counts = [count + 1 for _, _, _, count in plan.claimed]
         stream.mark(now_ms, _assigned(session, group, name, ids, counts))
     if plan.fresh:
-        entries_read = _entries_read(stream, group, plan.fresh)
+        entries_read = entries_read_behind(stream, group, [at for at, _ in plan.fresh])
         stream.mark(now_ms, GroupSet(group.name, id_bytes(plan.fresh[-1][0]), entries_read))
         if not options.no_ack:
             stream.mark(now_ms, _assigned(session, group, name, [at for at, _ in plan.fresh], [1]))
@@ -235,10 +237,10 @@ def _with_times(at: int, fields: list[bytes], idle_ms: int, count: int) -> bytes
     return b"*4" + entry(id_text(at), fields)[2:] + b":%d\r\n:%d\r\n" % (idle_ms, count)
 
 
-def _entries_read(stream: Stream, group: Group, fresh: list[tuple[int, list[bytes]]]) -> int:
-    """The logical position of a group behind some entries, as Redis counts it entry by entry."""
+def entries_read_behind(stream: Stream, group: Group, ids: list[int]) -> int:
+    """The logical position of a group behind entries, as Redis counts it one by one. Raises NodeMissingError."""
     entries_read = group.entries_read
-    for at, _ in fresh:
+    for at in ids:
         if entries_read != UNKNOWN and not stream.has_tombstone(at):
             entries_read += 1
         elif stream.entries_added:

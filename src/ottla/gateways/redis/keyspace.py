@@ -80,6 +80,8 @@ class Keyspace:
         """Whether changes are not to be written yet, for a transaction is not over."""
         self.on_change: Callable[[int, bytes], None] = lambda database, key: None
         """Told of keys whose streams have changed, for clients that wait for them."""
+        self.on_groups: Callable[[Stream], None] = lambda stream: None
+        """Told of streams that may have other groups than before."""
 
     # --- asking -----------------------------------------------------------------------------------------------------
 
@@ -192,6 +194,7 @@ class Keyspace:
         self.databases[database].pop(key)
         self.changed(stream)
         stream.mark(now_ms, Ended())
+        self.on_groups(stream)
         self._keep_spare(stream)
 
     def expire_later(self, stream: Stream, at_ms: int) -> None:
@@ -221,6 +224,7 @@ class Keyspace:
         self._tell_key(stream)
         if before is not None:
             before.mark(now_ms, Ended())
+            self.on_groups(before)
             if self.placement.has_peers:
                 self._drop(before)  # two topics must not say that they have one key
             else:
@@ -283,6 +287,19 @@ class Keyspace:
         """Whether a topic is that of a key which exists here."""
         return any(stream.log.topic == topic for database in self.databases for stream in database.values())
 
+    def serves(self, stream: Stream) -> bool:
+        """Whether a stream is the value of a key here."""
+        return stream.key is not None and self.databases[stream.database].get(stream.key) is stream
+
+    def stream_of(self, topic: str) -> Stream | None:
+        """The stream of a topic, if it is the value of a key here."""
+        place = self.placement.key_of(topic)
+        if place is not None and place[0] < len(self.databases):
+            stream = self.databases[place[0]].get(place[1])
+            if stream is not None and stream.log.topic == topic:
+                return stream
+        return next((each for some in self.databases for each in some.values() if each.log.topic == topic), None)
+
     def _lose(self, stream: Stream) -> None:
         """Another broker leads the topic of a key now, or did meanwhile."""
         assert stream.key is not None
@@ -340,6 +357,7 @@ class Keyspace:
             else:
                 self.databases[stream.database][stream.key] = stream
                 self._tell_key(stream)
+                self.on_groups(stream)
                 if stream.expires_ms is not None:
                     self.expire_later(stream, stream.expires_ms)
 

@@ -21,6 +21,7 @@ from ottla.gateways.redis.peer_messages import (
     BLOCKED,
     REPLY,
     Changed,
+    GroupAsked,
     Outcome,
     Ran,
     Reach,
@@ -58,7 +59,7 @@ class PeerCommands:
 
     def __init__(self, gateway: RedisGateway) -> None:
         self._gateway = gateway
-        self._own = self._session(broker_principal(gateway.broker.config.node_id))
+        self.own = self._session(broker_principal(gateway.broker.config.node_id))
         self._interests: dict[Place, dict[int, int]] = {}
         self._news: dict[int, set[Place]] = {}
 
@@ -72,6 +73,8 @@ class PeerCommands:
             return await self._reach(message.end_offset)
         if isinstance(message, Run):
             return messages.encode(await self.run(message))
+        if isinstance(message, GroupAsked):
+            return await self._gateway.groups.answer(message)
         await self._gateway.until_free()
         if isinstance(message, Versions):
             return messages.encode(await self.versions([(each.database, each.key) for each in message.keys]))
@@ -208,7 +211,7 @@ class PeerCommands:
                 return False
             except MISSING as missing:
                 try:
-                    await gateway.fetch(missing, Fetched(), self._own)
+                    await gateway.fetch(missing, Fetched(), self.own)
                 except ApiError:
                     return False
 
@@ -225,7 +228,7 @@ class PeerCommands:
                 return UNKNOWN_VERSION
             except MISSING as missing:
                 try:
-                    await gateway.fetch(missing, Fetched(), self._own)
+                    await gateway.fetch(missing, Fetched(), self.own)
                 except ApiError:
                     return UNKNOWN_VERSION
 

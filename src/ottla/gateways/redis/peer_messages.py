@@ -4,11 +4,13 @@ Run      commands of one client, to the broker that leads their keys     --> Ran
 Versions of keys, which WATCH remembers                                  --> the versions
 Watch    tell me when one of these keys has changed                      --> which have already
 Changed  they have                                                       --> nothing
+GroupAsked where a group is, or that it begins elsewhere                 --> GroupTold
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
+from uuid import UUID
 
 import msgspec
 from msgspec import Struct
@@ -92,11 +94,31 @@ class Reach(Struct, frozen=True, array_like=True, tag="reach"):
     end_offset: int
 
 
-Message = Run | Versions | Watch | Changed | Reach
+class GroupAsked(Struct, frozen=True, array_like=True, tag="group"):
+    """What a group of a stream is asked for as a share group: see `ottla.gateways.redis.stream_groups`."""
+
+    verb: str
+    group: bytes
+    topic_id: bytes
+    offset: int
+
+
+class GroupTold(Struct, frozen=True, array_like=True):
+    """What became of that, and where the group is."""
+
+    error: int
+    message: str
+    leader_epoch: int
+    start_offset: int
+    complete_count: int
+
+
+Message = Run | Versions | Watch | Changed | Reach | GroupAsked
 
 encode = msgspec.msgpack.Encoder().encode
 _decode: Any = msgspec.msgpack.Decoder(Message).decode
 _decode_ran = msgspec.msgpack.Decoder(Ran).decode
+_decode_told = msgspec.msgpack.Decoder(GroupTold).decode
 _decode_watched = msgspec.msgpack.Decoder(list[Watched]).decode
 
 
@@ -114,3 +136,13 @@ def decode_ran(data: bytes) -> Ran:
 def decode_watched(data: bytes) -> list[Watched]:
     """The answer to `Versions` or `Watch`. Raises msgspec.DecodeError."""
     return _decode_watched(data)
+
+
+def decode_group_told(data: bytes) -> GroupTold:
+    """The answer to `GroupAsked`. Raises msgspec.DecodeError."""
+    return _decode_told(data)
+
+
+def topic_id_of(asked: GroupAsked) -> UUID:
+    """The topic of a group that is asked for. Raises ValueError."""
+    return UUID(bytes=asked.topic_id)

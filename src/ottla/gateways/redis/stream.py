@@ -179,6 +179,10 @@ class Stream:
         index = self._index_of(entry_id)
         return None if index is None else self._entries(index).get(entry_id)
 
+    def has(self, entry_id: int) -> bool:
+        """Whether an entry that was added once is still there."""
+        return self._index_of(entry_id) is not None
+
     def has_tombstone(self, first: int) -> bool:
         """Whether something at an id or behind it was deleted by XDEL, among what is still there. Raises
         NodeMissingError.
@@ -214,6 +218,18 @@ class Stream:
             return self.entries_added - group.entries_read
         read = self.distance_to(group.last_id)
         return None if read == UNKNOWN else self.entries_added - read
+
+    def count_after(self, entry_id: int) -> int:
+        """How many entries lie above an id; of a node that is not in memory all are counted."""
+        count = 0
+        for node in self.nodes[max(0, bisect_right(self._firsts, entry_id) - 1) :]:
+            if node.last_id <= entry_id:
+                continue
+            if node.first_id > entry_id or node.entries is None:
+                count += node.count
+            else:
+                count += sum(each > entry_id for each in node.entries)
+        return count
 
     def plan_trim_length(self, length_max: int, limit: int, *, approximate: bool) -> tuple[int, int, int]:
         """What XTRIM MAXLEN removes: the number of entries, the first id that stays, and how many entries of that

@@ -1,0 +1,82 @@
+"""What members of a share group and clients of a channel see of a group in a partition, however its state is kept.
+
+SharePartition    a topic: a ledger in memory, its state at the share coordinator
+GroupShare        a stream of Redis: the group of the stream, its state in the stream's own log
+"""
+
+import asyncio
+from typing import Protocol
+
+from ottla.model.error_code import ErrorCode
+from ottla.queues.deliveries import Deliveries
+from ottla.queues.delivery_throttle import AcquiredBatches
+from ottla.queues.owners import OnTimedOut
+from ottla.queues.record_delivery import FOR_EVER, Acquired
+from ottla.queues.redelivery import NO_DELAY, Delay
+from ottla.queues.share_limits import ShareLimits
+from ottla.queues.share_state import ShareKey
+from ottla.replication.partition import Partition
+
+
+class SharedPartition(Protocol):
+    """Belongs to the event loop. See `ottla.queues.share_partition.SharePartition` for what each method does."""
+
+    key: ShareKey
+    partition: Partition
+    leader_epoch: int
+    state_epoch: int
+    acquired_batches: AcquiredBatches
+    looked_ms: int
+    is_lost: bool
+    is_retired: bool
+
+    @property
+    def is_current(self) -> bool: ...
+
+    def has_news(self, limits: ShareLimits) -> bool: ...
+
+    async def acquire(
+        self,
+        member_id: str,
+        limits: ShareLimits,
+        *,
+        max_bytes: int,
+        max_records: int,
+        exact: bool,
+        batch_size: int = FOR_EVER,
+        throttles: bool = False,
+    ) -> Acquired: ...
+
+    async def settle(
+        self, member_id: str, runs: list[tuple[int, int, int]], limits: ShareLimits, delay: Delay | None = NO_DELAY
+    ) -> ErrorCode: ...
+
+    def begin_settle(
+        self,
+        member_id: str,
+        runs: list[tuple[int, int, int]],
+        limits: ShareLimits,
+        delay: Delay | None = NO_DELAY,
+        *,
+        linger_ms: int = 0,
+    ) -> "ErrorCode | asyncio.Future[ErrorCode]": ...
+
+    def store_now(self) -> None: ...
+
+    def skip_to(self, offset: int) -> None: ...
+
+    def watch_timeouts(self, member_id: str, on_timed_out: OnTimedOut) -> None: ...
+
+    def forget_member(self, member_id: str) -> None: ...
+
+    def release_member(self, member_id: str) -> None: ...
+
+    def retire(self) -> None: ...
+
+    def keep(self) -> None: ...
+
+    def lose(self) -> None: ...
+
+    def deliveries(self) -> Deliveries: ...
+
+    def holder(self, offset: int) -> str | None: ...
