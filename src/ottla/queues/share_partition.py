@@ -193,8 +193,7 @@ class SharePartition:
         self._writer.limits = limits
         # Who never held anything here is nobody in particular: what lies below the start is settled for everybody.
         owner = self._owners.known_number(member_id)
-        renewed = [(first, last) for first, last, kind in runs if kind == RENEW]
-        settled = [(first, last, kind) for first, last, kind in runs if kind != RENEW]
+        renewed, settled = _renewed_and_settled(runs)
         try:
             if renewed:
                 lease = self.ledger.extend(owner, renewed, FOR_EVER)
@@ -364,21 +363,24 @@ class SharePartition:
         self._retire_if_idle()
 
     def _count(self, becomes: Sequence[Run | StateBatch]) -> None:
-        for first, last, state, *_ in becomes:
-            self._accepted_count += (last - first + 1) * (state == ACKNOWLEDGED)
-            self._archived_count += (last - first + 1) * (state == ARCHIVED)
+        for each in becomes:
+            if each[2] == ACKNOWLEDGED:
+                self._accepted_count += each[1] - each[0] + 1
+            elif each[2] == ARCHIVED:
+                self._archived_count += each[1] - each[0] + 1
 
     # --- what is stored -----------------------------------------------------------------------------------------
 
     def _store(
-        self, change: int, becomes: list[Run], delay: Delay, linger_ms: int, settled: list[Settled]
+        self, change: int, becomes: list[Run], delay: Delay, linger_ms: int, settled: Sequence[Settled]
     ) -> "ErrorCode | asyncio.Future[ErrorCode]":
         if self.is_lost:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         decided: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
         batches = [StateBatch(*run, 0 if run[2] else delay.until_ms) for run in becomes]
-        letters = letters_of(becomes, self._writer.limits, settled)
-        self._writer.write(StateWrite(change, batches, decided, delay.delay_ms, letters, tuple(settled)), linger_ms)
+        limits = self._writer.limits
+        letters = letters_of(becomes, limits, settled) if limits is not None and limits.letters_topic else ()
+        self._writer.write(StateWrite(change, batches, decided, delay.delay_ms, letters, settled), linger_ms)
         return decided
 
     def _decide(self, writes: Sequence[StateWrite], error: ErrorCode) -> None:
@@ -386,14 +388,15 @@ class SharePartition:
             logger.info(
                 "%s of share group %s: another leader has its state", self.partition.topic_partition, self.key[0]
             )
-        is_changed = False
+        is_changed, remembers = False, self._history.keep_ms > 0
         for write in writes:
             if write.change and not self.is_lost:
                 if error is ErrorCode.NONE:
                     if wait := self.ledger.commit(write.change):
                         self._leases.start(wait, write.delay_ms, NOT_HELD)
                     self._count(write.batches)
-                    self._history.note_settled(self._clock.now_ms(), write.batches, write.settled)
+                    if remembers:
+                        self._history.note_settled(self._clock.now_ms(), write.batches, write.settled)
                     is_changed = True
                 elif self.ledger.roll_back(write.change, self._deliveries_max):
                     is_changed = True
@@ -404,3 +407,15 @@ class SharePartition:
             self._on_released(self)
         if error is not ErrorCode.NONE and error not in PASSING:
             self.lose()
+
+
+def _renewed_and_settled(
+    runs: list[tuple[int, int, int]],
+) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]:
+    for _, _, kind in runs:
+        if kind == RENEW:
+            break
+    else:
+        return [], runs
+    renewed = [(first, last) for first, last, kind in runs if kind == RENEW]
+    return renewed, [(first, last, kind) for first, last, kind in runs if kind != RENEW]

@@ -82,10 +82,15 @@ def _layered(batches: Sequence[StateBatch]) -> Iterator[StateBatch]:
 
 def _joined(batches: Iterable[StateBatch]) -> list[StateBatch]:
     found: list[StateBatch] = []
+    before: StateBatch | None = None
+    last = 0  # of what `before` and those joined to it cover
     for batch in batches:
-        before = found[-1] if found else None
-        if before is not None and before.last + 1 == batch.first and before[2:] == batch[2:]:
-            found[-1] = before._replace(last=batch.last)
-        else:
-            found.append(batch)
+        if before is not None and last + 1 == batch.first and before[2:] == batch[2:]:
+            last = batch.last
+            continue
+        if before is not None:
+            found.append(before if before.last == last else before._replace(last=last))
+        before, last = batch, batch.last
+    if before is not None:
+        found.append(before if before.last == last else before._replace(last=last))
     return found

@@ -64,7 +64,7 @@ class StateWrite(NamedTuple):
     decided: "asyncio.Future[ErrorCode] | None" = None
     delay_ms: int = 0
     letters: tuple[Letter, ...] = ()
-    settled: tuple[Settled, ...] = ()
+    settled: Sequence[Settled] = ()
     """How members settled the records, if they did."""
 
     def decide(self, error: ErrorCode) -> None:
@@ -213,13 +213,12 @@ class StateWriter:
     def _complete_after(self, writes: Sequence[StateWrite], start_after: int) -> int:
         """How many records from the start on are done when these writes are."""
         ledger = self._ledger
-        done = sum(
-            max(0, batch.last - max(batch.first, ledger.start_offset) + 1)
-            for write in writes
-            if write.change
-            for batch in write.batches
-            if batch.state in (ACKNOWLEDGED, ARCHIVED)
-        )
+        start, done = ledger.start_offset, 0
+        for write in writes:
+            if write.change:
+                for first, last, state, *_ in write.batches:
+                    if state in (ACKNOWLEDGED, ARCHIVED) and last >= start:
+                        done += last - max(first, start) + 1
         return ledger.end_offset - start_after - (ledger.unfinished_count - done)
 
     async def _with_letters(self, writes: list[StateWrite]) -> list[StateWrite]:
