@@ -1,8 +1,13 @@
-"""Who may have a delay topic deliver to another topic (`ottla.deliver.to`).
+"""Who may name a topic that the broker itself writes to.
 
-The broker delivers for whoever writes to the delay topic and asks nobody then. So who names the target must be allowed
-to write there, and who makes a delay topic of one that is there must be allowed to read what it holds.
+    ottla.deliver.to                       of a delay topic: where its records are delivered
+    errors.deadletterqueue.topic.name      of a group: where its dead letters are
+
+The broker asks nobody when it writes there. So who names the topic must be allowed to write to it, and who makes a delay
+topic of one that is there must be allowed to read what it holds. Blanks around a name are none of it, as in its setting.
 """
+
+from typing import Final
 
 from ottla.broker.access import Authorizer, Operation, ResourceType, require
 from ottla.metadata.controller.config_alteration import ResourceAlteration
@@ -10,25 +15,32 @@ from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.metadata.image.image import ConfigResourceType, MetadataImage
 from ottla.model.principal import Principal
 from ottla.settings.topic_settings import DELIVER_TO
+from ottla.settings.value import trimmed
+
+DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
+_NAMED_BY: Final = {ConfigResourceType.TOPIC: DELIVER_TO, ConfigResourceType.GROUP: DEAD_LETTERS}
 
 
 def require_delivery_of_new(authorizer: Authorizer, principal: Principal, topic: NewTopic) -> None:
     """Of a topic that is to be made. Raises ApiError TOPIC_AUTHORIZATION_FAILED."""
-    if target := topic.configs.get(DELIVER_TO):
+    if target := trimmed(topic.configs.get(DELIVER_TO) or ""):
         require(authorizer, principal, Operation.WRITE, ResourceType.TOPIC, target)
 
 
 def require_delivery(
     authorizer: Authorizer, principal: Principal, request: ResourceAlteration, image: MetadataImage
 ) -> None:
-    """Of a topic whose settings are to be changed; one that keeps its target asks for nothing.
+    """Of a topic or a group whose settings are to be changed; one that keeps what it names asks for nothing.
 
     Raises ApiError TOPIC_AUTHORIZATION_FAILED.
     """
-    if request.resource.type != ConfigResourceType.TOPIC:
+    setting = _NAMED_BY.get(request.resource.type)
+    if setting is None:
         return
-    current = image.config(request.resource).get(DELIVER_TO)
+    current = image.config(request.resource).get(setting)
     for each in request.alterations:
-        if each.name == DELIVER_TO and each.value and each.value != current:
-            require(authorizer, principal, Operation.WRITE, ResourceType.TOPIC, each.value)
-            require(authorizer, principal, Operation.READ, ResourceType.TOPIC, request.resource.name)
+        target = trimmed(each.value or "")
+        if each.name == setting and target and target != current:
+            require(authorizer, principal, Operation.WRITE, ResourceType.TOPIC, target)
+            if request.resource.type == ConfigResourceType.TOPIC:
+                require(authorizer, principal, Operation.READ, ResourceType.TOPIC, request.resource.name)

@@ -11,11 +11,12 @@ from ottla.metadata.image.image import ConfigResourceType, MetadataImage
 from ottla.model.principal import Principal
 from ottla.model.redis_key import key_of_setting, topic_of_key
 from ottla.settings.topic_settings import REDIS_KEY
+from ottla.settings.value import trimmed
 
 
 def require_key_of_new(authorizer: Authorizer, principal: Principal, topic: NewTopic) -> None:
     """Of a topic that is to be made. Raises ApiError TOPIC_AUTHORIZATION_FAILED."""
-    if setting := topic.configs.get(REDIS_KEY):
+    if setting := trimmed(topic.configs.get(REDIS_KEY) or ""):
         _require(authorizer, principal, topic.name, setting)
 
 
@@ -30,8 +31,9 @@ def require_key(
         return
     current = image.config(request.resource).get(REDIS_KEY)
     for each in request.alterations:
-        if each.name == REDIS_KEY and each.value and each.value != current:
-            _require(authorizer, principal, request.resource.name, each.value)
+        setting = trimmed(each.value or "")
+        if each.name == REDIS_KEY and setting and setting != current:
+            _require(authorizer, principal, request.resource.name, setting)
 
 
 def _require(authorizer: Authorizer, principal: Principal, topic: str, setting: str) -> None:

@@ -5,10 +5,11 @@ import pytest
 from ottla.broker.access import Operation, ResourceType
 from ottla.broker.config import BrokerConfig
 from ottla.broker.configs import ConfigService
+from ottla.broker.delivery_rights import DEAD_LETTERS
 from ottla.broker.topics import TopicService
 from ottla.metadata.controller.config_alteration import Alteration, AlterOperation, ResourceAlteration
 from ottla.metadata.controller.topic_creation import NewTopic
-from ottla.metadata.image.image import topic_resource
+from ottla.metadata.image.image import ConfigResource, ConfigResourceType, topic_resource
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import ANONYMOUS
@@ -51,11 +52,12 @@ async def test_a_new_topic_delivers_only_where_its_maker_may_write(
         NewTopic("a", configs={DELIVER_TO: "orders"}),
         NewTopic("b", configs={DELIVER_TO: "missing"}),
         NewTopic("c", configs={DELIVER_TO: "plain"}),
+        NewTopic("d", configs={DELIVER_TO: " orders\t"}),
     ]
     outcomes = await topics.create(ANONYMOUS, wanted)
     codes = [each.code if isinstance(each, ApiError) else 0 for each in outcomes.values()]
     denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    assert codes == [denied, denied, 0]
+    assert codes == [denied, denied, 0, denied]
     assert topics.image.topic("a") is None
 
 
@@ -66,6 +68,7 @@ async def test_a_target_is_set_by_who_may_write_there_and_read_here(
     denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     rules.deny(Operation.WRITE, ResourceType.TOPIC, "orders")
     assert await outcome_of(configs, "plain", "orders") == denied
+    assert await outcome_of(configs, "plain", " orders") == denied
     assert await outcome_of(configs, "plain", "orders", replaces_all=True) == denied
     assert await outcome_of(configs, "mine", "orders", replaces_all=True) == 0  # as it is
     assert await outcome_of(configs, "mine", None) == 0
@@ -75,3 +78,25 @@ async def test_a_target_is_set_by_who_may_write_there_and_read_here(
     assert await outcome_of(configs, "plain", "orders") == denied
     rules.denied.clear()
     assert await outcome_of(configs, "plain", "orders") == 0
+
+
+async def test_a_topic_for_the_dead_letters_of_a_group_is_named_by_who_may_write_there(
+    services: tuple[TopicService, ConfigService], rules: Rules
+) -> None:
+    _, configs = services
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+    async def named(topic: str, *, replaces_all: bool = False) -> int:
+        request = ResourceAlteration(
+            ConfigResource(ConfigResourceType.GROUP, "workers"),
+            (Alteration(DEAD_LETTERS, AlterOperation.SET, topic),),
+            replaces_all=replaces_all,
+        )
+        (outcome,) = (await configs.alter(ANONYMOUS, [request])).values()
+        return outcome.code if isinstance(outcome, ApiError) else 0
+
+    assert await named("plain") == 0
+    rules.deny(Operation.WRITE, ResourceType.TOPIC, "orders")
+    rules.deny(Operation.WRITE, ResourceType.TOPIC, "plain")
+    assert [await named("orders"), await named(" orders "), await named("orders", replaces_all=True)] == [denied] * 3
+    assert [await named("plain", replaces_all=True), await named(""), await named("plain")] == [0, 0, denied]

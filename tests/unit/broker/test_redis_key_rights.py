@@ -49,7 +49,7 @@ async def altered(configs: ConfigService, topic: str, key: str | None, *, replac
     return outcome.code if isinstance(outcome, ApiError) else 0
 
 
-@pytest.mark.parametrize("key", ["0:orders", "00:orders", "0:%6Frders", "0:user%3A1", "0:user:1"])
+@pytest.mark.parametrize("key", ["0:orders", "00:orders", "0:%6Frders", "0:user%3A1", "0:user:1", " 0:orders\t"])
 async def test_a_topic_is_made_for_a_key_by_who_may_make_the_topic_of_its_name(
     services: tuple[TopicService, ConfigService], rules: Rules, key: str
 ) -> None:
