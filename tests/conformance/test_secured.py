@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
@@ -27,12 +28,14 @@ from tests.broker_process import BrokerProcess
 
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SESSION_MS = 1_200
+DAY_MS = 86_400_000
 SETTINGS = {
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
     "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{JAAS} user_admin="root" user_plain="secret";',
     "listener.name.sasl_plaintext.connections.max.reauth.ms": str(SESSION_MS),
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:admin",
+    "delegation.token.secret.key": "the key of the test",
 }
 USERS = {"PLAIN": "plain", "SCRAM-SHA-256": "short", "SCRAM-SHA-512": "long"}
 LINES = "SCRAM-SHA-256=[name=short,password=secret]\nSCRAM-SHA-512=[name=long,password=secret]"
@@ -194,6 +197,35 @@ def test_users_and_acls_are_changed_by_the_commands(secured: BrokerProcess, tmp_
     ottla(secured, "acl", "remove", "--principal", "User:anna", code=4)
     assert "removed anna" in ottla(secured, "user", "remove", "anna")
     ottla(secured, "user", "remove", "anna", code=4)
+
+
+def test_delegation_tokens_are_made_shown_renewed_and_ended_by_the_commands(
+    secured: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = json.loads(
+        ottla(secured, "token", "create", "--owner=User:long", "--renewer=User:admin", "--lifetime=2d", "--json")
+    )
+    assert (made["owner"], made["renewers"]) == ("User:long", ["User:admin"])
+    assert made["max_ms"] - made["issued_ms"] == 2 * DAY_MS
+    properties = tmp_path / "token.properties"
+    scram = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+    properties.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\nbootstrap.servers={secured.bootstrap}\n"
+        f'sasl.jaas.config={scram} username="{made["token"]}" password="{made["secret"]}" tokenauth="true";\n'
+    )
+    assert run(["topic", "create", "allowed-by-token", "--command-config", str(properties)]) == 0
+    listed = ottla(secured, "token", "list", "--owner=User:long", "--json")
+    assert [each["token"] for each in json.loads(listed)] == [made["token"]]
+    assert made["secret"] not in listed + ottla(secured, "token", "list")
+    assert json.loads(ottla(secured, "token", "list", "--owner=User:nobody", "--json")) == []
+    renewed = json.loads(ottla(secured, "token", "renew", made["token"], "--for=1h", "--json"))
+    assert made["issued_ms"] < renewed["expires_ms"] < made["expires_ms"]
+    assert made["token"] in ottla(secured, "token", "expire", made["token"])
+    assert "no token" in ottla(secured, "token", "renew", made["token"], code=4)
+    assert run(["topic", "list", "--command-config", str(properties)]) == 1
+    assert "invalid credentials" in capsys.readouterr().err
+    assert "not TYPE:NAME" in ottla(secured, "token", "create", "--owner=long", code=2)
+    assert "not a duration" in ottla(secured, "token", "create", "--lifetime=soon", code=2)
 
 
 def test_what_was_denied_and_changed_is_in_the_log_and_no_password_is(secured: BrokerProcess) -> None:

@@ -3,8 +3,9 @@
     ottla.deliver.to                       of a delay topic: where its records are delivered
     errors.deadletterqueue.topic.name      of a group: where its dead letters are
 
-The broker asks nobody when it writes there. So who names the topic must be allowed to write to it, and who makes a delay
-topic of one that is there must be allowed to read what it holds. Blanks around a name are none of it, as in its setting.
+The broker asks nobody when it writes there. So who names the topic must be allowed to write to it, and who makes a
+delay topic of one that is there must be allowed to read what it holds. Blanks around a name are none of it, as in its
+setting.
 """
 
 from typing import Final

@@ -17,6 +17,7 @@ from ottla.model.sasl import PLAIN
 from ottla.model.scram_credential import SCRAM_TYPES, ScramCredential
 from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
+from ottla.security.plain import is_same_password
 from ottla.security.scram import ITERATIONS_MIN, MECHANISMS, Mechanism, credential_of
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.jaas import parse_jaas
@@ -64,7 +65,7 @@ class PasswordCheck:
         if len(password) > PASSWORD_BYTES_MAX:
             return False
         plain = self._passwords.get(user)
-        if plain is not None and hmac.compare_digest(plain.encode(), password):
+        if is_same_password(password, plain or "") and plain is not None:
             return True
         digest = hmac.digest(self._secret, password, "sha256")
         mechanism, credential = self._credential_of(current_image(), user)

@@ -87,6 +87,7 @@ _COMMANDS = {
     "client-metrics": ("ottla.cli.client_metrics", "client_metrics", "Show the metrics that clients push."),
     "quota": ("ottla.cli.quota", "quota", "Show and change quotas of users, clients and IPs."),
     "user": ("ottla.cli.user", "user", "Show and change users that log in by SCRAM."),
+    "token": ("ottla.cli.token", "token", "Create, show, renew and end delegation tokens."),
     "acl": ("ottla.cli.acl", "acl", "Show and change ACLs: who may do what."),
     "feature": ("ottla.cli.feature", "feature", "Show and change the feature levels of the cluster."),
     "cluster": (

@@ -48,8 +48,7 @@ class PlainServer:
         if not password:
             raise SaslError("Authentication failed: password not specified")
         expected = passwords.get(name)
-        is_right = hmac.compare_digest(password.encode(), (password + "x" if expected is None else expected).encode())
-        if not is_right or expected is None:
+        if not is_same_password(password.encode(), expected or "") or expected is None:
             raise SaslError(WRONG)
         if act_as not in ("", name):
             raise SaslError(
@@ -57,3 +56,12 @@ class PlainServer:
             )
         self.user = name
         return b""
+
+
+def is_same_password(given: bytes, expected: str) -> bool:
+    """Whether they are the same. Digests are compared: how long the passwords are takes no part in the time of that,
+    so who gives one of 4 KiB cannot tell a user from one that does not exist.
+    """
+    from hashlib import sha256  # only who has passwords reads OpenSSL
+
+    return hmac.compare_digest(sha256(given).digest(), sha256(expected.encode()).digest())
