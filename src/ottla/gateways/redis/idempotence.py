@@ -75,6 +75,20 @@ class Idempotence:
         while len(known) > self.size:
             known.popitem(last=False)
 
+    def recall(self, now_ms: int) -> "dict[bytes, list[tuple[bytes, int, int]]]":
+        """What is remembered of each producer: id, entry, when."""
+        for producer in tuple(self._known):
+            self.expire(producer, now_ms)
+        return {producer: [(each, *known[each]) for each in known] for producer, known in self._known.items()}
+
+    def restore(self, key: Key, entry_id: int, added_ms: int) -> None:
+        """An entry was added, and counted then."""
+        self._known.setdefault(key[0], OrderedDict())[key[1]] = entry_id, added_ms
+
+    def forget(self) -> None:
+        """Nothing is remembered."""
+        self._known = {}
+
     def expire(self, producer: bytes, now_ms: int) -> None:
         """Forget what is too old."""
         known = self._known.get(producer)

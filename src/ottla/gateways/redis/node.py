@@ -24,6 +24,7 @@ class Node:
         "names",
         "offset",
         "removed",
+        "row",
         "size",
         "written_id",
     )
@@ -53,6 +54,8 @@ class Node:
         self.removed: set[int] | None = None
         """Entries that are deleted one by one."""
         self.entries: dict[int, list[bytes]] | None = {}
+        self.row: bytes | None = None
+        """Its row in a snapshot (`ottla.gateways.redis.stream_rows`), as long as it does not change."""
 
     @property
     def is_written(self) -> bool:
@@ -65,6 +68,7 @@ class Node:
 
     def remove(self, entry_id: int) -> None:
         """An entry that is there is deleted."""
+        self.row = None
         self.count -= 1
         self.deleted += 1
         if self.removed is None:
@@ -75,6 +79,7 @@ class Node:
 
     def cut(self, floor: int, count: int) -> None:
         """The `count` live entries below an id are trimmed."""
+        self.row = None
         self.count -= count
         self.deleted += count
         self.floor = floor

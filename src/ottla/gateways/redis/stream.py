@@ -55,6 +55,7 @@ class Stream:
         "database",
         "entries_added",
         "expires_ms",
+        "garbage",
         "gone",
         "groups",
         "idempotence",
@@ -85,6 +86,8 @@ class Stream:
         """Nodes that are not in the index as they are (`ottla.gateways.redis.stream_index`)."""
         self.gone: list[int] = []
         """The first ids of nodes that are gone and may be in the index."""
+        self.garbage = 0
+        """How many records of the log are of no use once there is a snapshot behind them."""
         self.unwritten: list[Node] = []
         """Nodes that have entries in the journal, in their order."""
         self.log: Any = None
@@ -301,7 +304,7 @@ class Stream:
             node.journal_index = self._journaled
             self.touch(node)
         self._note_unwritten(node)
-        self._journal(records.entry(entry_id, fields, now_ms, begins_node=begins))
+        self.journal_record(records.entry(entry_id, fields, now_ms, begins_node=begins))
 
     def append_all(self, adds: StreamAdds, now_ms: int) -> bytes | None:
         """Add entries whose ids are made here; returns the replies, None and adds nothing where there are not enough
@@ -335,7 +338,7 @@ class Stream:
         self.entries_added += count
         self.last_id = node.last_id if node is not None else 0
         self.version += count
-        self._journal(adds, count)
+        self.journal_record(adds, count)
         return replies
 
     def _note_unwritten(self, node: Node) -> None:
@@ -346,7 +349,7 @@ class Stream:
     def mark(self, now_ms: int, mark: Mark) -> None:
         """Make a change other than an entry, and journal it."""
         self.apply_mark(mark)
-        self._journal(records.mark(mark, now_ms))
+        self.journal_record(records.mark(mark, now_ms))
 
     def take_journal(self) -> list[records.Journaled]:
         """What is journaled, and is no more."""
@@ -354,7 +357,8 @@ class Stream:
         self._journaled = 0
         return journal
 
-    def _journal(self, record: records.Journaled, count: int = 1) -> None:
+    def journal_record(self, record: records.Journaled, count: int = 1) -> None:
+        """A record is to be appended to the log, or those of a run of entries."""
         self.journal.append(record)
         self._journaled += count
         if len(self.journal) == 1:
@@ -412,12 +416,8 @@ class Stream:
     def apply_mark(self, mark: Mark) -> None:
         """Make a change other than an entry."""
         self.version += 1
+        self.garbage += 1
         mark.apply(self)
-
-    def keep(self, now_ms: int) -> None:
-        """Journal all but the entries, so that what was journaled of that before may be forgotten."""
-        for mark in records.snapshot(self):
-            self._journal(records.mark(mark, now_ms))
 
     # What marks do; see `ottla.gateways.redis.stream_records`.
 
@@ -434,6 +434,7 @@ class Stream:
                 node.remove(entry_id)
                 self.changed.add(node)
             self.length -= 1
+            self.garbage += 1
             if entry_id == self._first_id:
                 self._first_id = None
         self.max_deleted_id = max(self.max_deleted_id, max_deleted_id)
@@ -448,7 +449,7 @@ class Stream:
 
     def trim(self, floor: int, part: int) -> None:
         """Entries below an id are deleted, `part` of them in a node that stays."""
-        index = 0
+        index, before = 0, self.length
         while index < len(self.nodes) and self.nodes[index].last_id < floor:
             self.length -= self.nodes[index].count
             self.changed.discard(self.nodes[index])
@@ -458,6 +459,7 @@ class Stream:
             self.nodes[0].cut(floor, part)
             self.changed.add(self.nodes[0])
             self.length -= part
+        self.garbage += before - self.length
         self._first_id = None if self.length else 0
 
     def begin(self, database: int, key: bytes) -> None:
@@ -467,6 +469,7 @@ class Stream:
     def end(self) -> None:
         """The key is deleted."""
         self.key = None
+        self.garbage += self.length
         self.gone += [node.first_id for node in self.nodes]
         self.changed.clear()
         self._clear()
@@ -488,6 +491,13 @@ class Stream:
         self.length += 1
         self.entries_added += 1
         self.last_id = entry_id
+
+    def clear_nodes(self) -> None:
+        """For loading: there are no entries, and others follow."""
+        self.gone += [node.first_id for node in self.nodes]
+        self.changed.clear()
+        self.nodes, self._firsts = [], []
+        self.length, self._first_id = 0, 0
 
     def load_node(self, node: Node) -> None:
         """For loading: a node, in the order of ids."""

@@ -18,17 +18,15 @@ import msgspec
 from msgspec import Struct
 
 from ottla.gateways.redis import stream_records as records
-from ottla.gateways.redis.node import Node
 from ottla.gateways.redis.stream_id import ID_MAX, id_bytes
+from ottla.gateways.redis.stream_rows import Row, node_of, row_of
 
 if TYPE_CHECKING:
+    from ottla.gateways.redis.node import Node
     from ottla.gateways.redis.stream import Stream
 
 FILE_NAME: Final = "stream.index"
 _HEAD: Final = struct.Struct(">II")
-
-Row = tuple[bytes, bytes, int, int, int, int, bytes, list[bytes]]
-"""A node: first and last id, live and deleted entries, size, offset, floor, and the entries that are deleted singly."""
 
 
 class Part(Struct, frozen=True, array_like=True):
@@ -42,13 +40,14 @@ class Part(Struct, frozen=True, array_like=True):
     """The first ids of other nodes that are gone."""
     rows: list[Row]
     marks: list[bytes]
+    garbage: int = 0
 
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Part).decode
 
 
-def part_of(stream: Stream, end_offset: int, leader_epoch: int, nodes: Sequence[Node]) -> bytes:
+def part_of(stream: Stream, end_offset: int, leader_epoch: int, nodes: Sequence[Node], now_ms: int) -> bytes:
     """The part that says these nodes of a stream, all of which are on disk; as it is in the file."""
     first_id = stream.nodes[0].first_id if stream.nodes else stream.last_id + 1
     part = Part(
@@ -56,8 +55,9 @@ def part_of(stream: Stream, end_offset: int, leader_epoch: int, nodes: Sequence[
         leader_epoch,
         id_bytes(min(first_id, ID_MAX)),
         [id_bytes(each) for each in stream.gone],
-        [_row(node) for node in nodes],
-        [_encode(mark) for mark in records.snapshot(stream)],
+        [row_of(node) for node in nodes],
+        [_encode(mark) for mark in records.snapshot(stream, now_ms)],
+        stream.garbage,
     )
     data = _encode(part)
     return _HEAD.pack(len(data), zlib.crc32(data)) + data
@@ -91,25 +91,7 @@ def read_parts(data: bytes) -> tuple[Part, list[Row], bool] | None:
 def restore(stream: Stream, part: Part, rows: list[Row]) -> None:
     """Make of an empty stream the one that was. Raises msgspec.DecodeError."""
     for row in rows:
-        node = Node(int.from_bytes(row[0], "big"), row[5])
-        node.last_id = node.written_id = int.from_bytes(row[1], "big")
-        node.count, node.deleted, node.size = row[2:5]
-        node.floor = int.from_bytes(row[6], "big")
-        node.removed = {int.from_bytes(each, "big") for each in row[7]} or None
-        node.entries = None
-        stream.load_node(node)
+        stream.load_node(node_of(row))
     for mark in part.marks:
         stream.apply_mark(records.decode_mark(mark))
-
-
-def _row(node: Node) -> Row:
-    return (
-        id_bytes(node.first_id),
-        id_bytes(node.last_id),
-        node.count,
-        node.deleted,
-        node.size,
-        node.offset,
-        id_bytes(node.floor),
-        [id_bytes(each) for each in node.removed or ()],
-    )
+    stream.garbage = part.garbage

@@ -18,10 +18,11 @@ from ottla.gateways.redis import stream_records as records
 from ottla.gateways.redis.listpack import entry_bytes, node_bytes
 from ottla.gateways.redis.stream_id import SEQUENCE_MAX
 from ottla.gateways.redis.stream_index import FILE_NAME, part_of, read_parts, restore
+from ottla.gateways.redis.stream_snapshot import SnapshotReader, is_worth_it, prepare, write
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import broker_principal
-from ottla.native import StreamAdds, build_stream_batch, decode_records
+from ottla.native import StreamAdds, build_stream_batch, decode_records, walk_batches
 from ottla.replication.leader import ACKS_ALL
 from ottla.replication.partition import NO_EPOCH
 from ottla.runtime.disk import OsDisk
@@ -107,6 +108,7 @@ class StreamLog:
         self._unindexed = 0  # records since the index was written
         self._index_rows = 0
         self._is_indexing = False
+        self._unclear: tuple[int, Exception] | None = None  # a change that does not go with what was read before it
 
     def open(self) -> None:
         """Serve the stream from now on. Raises ApiError where another broker leads its topic."""
@@ -185,16 +187,26 @@ class StreamLog:
                 self._on_failed(self._stream)
 
     async def free(self, now_ms: int) -> None:
-        """Let go of the part of the log in which nothing is that is still needed, if it is worth that.
+        """Write a snapshot, if it is worth that, behind which the cleaner removes what is needed no more; and let go of
+        the beginning of the log in which nothing is that is still needed.
 
         Raises ApiError.
         """
         stream, partition = self._stream, self._partition()
         first = stream.nodes[0].offset if stream.nodes else partition.high_watermark
-        if first - partition.log.log_start_offset < FREED_RECORDS_MIN:
+        is_prefix = first - partition.log.log_start_offset >= FREED_RECORDS_MIN
+        if not is_prefix and not is_worth_it(stream):
             return
-        stream.keep(now_ms)
+        async for _ in prepare(stream, self._end_offset):
+            await asyncio.sleep(0)
+            if not self.is_current:
+                return
+        if stream.key is None:
+            return
+        write(stream, now_ms, self._end_offset)
         await self.settled()
+        if not is_prefix:
+            return
         wanted = [RecordsBefore(self.topic, 0, first)]
         principal = broker_principal(self._broker.config.node_id)
         (outcome,) = await self._broker.record_deletion.delete(principal, wanted, APPEND_TIMEOUT_MS)
@@ -213,23 +225,26 @@ class StreamLog:
         await self._until_committed(partition)
         start_offset = partition.log.log_start_offset
         offset = await self._restore(partition)
-        is_partial = offset is None and start_offset > 0  # until the snapshot that allowed it to begin there
         offset = start_offset if offset is None else offset
+        snapshots = SnapshotReader(self._stream)
         while offset < partition.high_watermark:
-            found = _decoded(await partition.read_bytes(offset, LOAD_BYTES), offset)
+            data = await partition.read_bytes(offset, LOAD_BYTES)
+            found = _decoded(data, offset)
             for at, _, _, value, headers in found:
                 header = records.kind_of(headers)
                 if header is None or value is None:
                     continue
                 entry_id = records.entry_id_of(header)
                 if entry_id is not None:
+                    snapshots.give_up()
                     self._stream.load_entry(entry_id, at, begins=header[:1] == records.NODE)
                 else:
-                    mark = self._apply(at, value, is_partial=is_partial)
-                    is_partial = is_partial and not isinstance(mark, records.Kept)
+                    mark = self._apply(at, value, snapshots)
                     if isinstance(mark, records.Began) and mark.replaced:
                         replaced.add(mark.replaced)
-            offset = found[-1][0] + 1 if found else partition.high_watermark
+            offset = _end_of(data, partition.high_watermark)
+        if self._unclear is not None:
+            logger.warning("topic %s: record %d is not read as a change: %s", self.topic, *self._unclear)
 
     async def _until_committed(self, partition: Partition) -> None:
         """Wait until all that was in the log when this broker came to lead it is committed: some of it has been
@@ -244,13 +259,23 @@ class StreamLog:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"topic {self.topic} is led elsewhere")
         raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, f"topic {self.topic} lacks in-sync replicas")
 
-    def _apply(self, offset: int, value: bytes, *, is_partial: bool) -> records.Mark | None:
+    def _apply(self, offset: int, value: bytes, snapshots: SnapshotReader) -> records.Mark | None:
         try:
             mark = records.decode_mark(value)
-            self._stream.apply_mark(mark)
-        except (msgspec.DecodeError, KeyError, IndexError) as error:
-            if not is_partial or isinstance(error, msgspec.DecodeError):
-                logger.warning("topic %s: record %d is not read as a change: %s", self.topic, offset, error)
+            if isinstance(mark, records.Snapshot):
+                snapshots.begin(mark)
+            elif snapshots.is_reading:
+                if snapshots.take(mark):
+                    self._stream.changed.update(self._stream.nodes)
+                    self._index_rows = _ANEW
+                    self._unclear = None
+            else:
+                self._stream.apply_mark(mark)
+        except msgspec.DecodeError as error:
+            logger.warning("topic %s: record %d is not read as a change: %s", self.topic, offset, error)
+            return None
+        except (KeyError, IndexError) as error:
+            self._unclear = self._unclear or (offset, error)
             return None
         return mark
 
@@ -282,8 +307,8 @@ class StreamLog:
         partition = self._partition()
         found: dict[int, list[bytes]] = {}
         while offset < partition.high_watermark:
-            decoded = _decoded(await partition.read_bytes(offset, READ_BYTES), offset)
-            for _, _, _, value, headers in decoded:
+            data = await partition.read_bytes(offset, READ_BYTES)
+            for _, _, _, value, headers in _decoded(data, offset):
                 kind = records.kind_of(headers)
                 entry_id = None if kind is None else records.entry_id_of(kind)
                 if entry_id is None or value is None:
@@ -292,9 +317,7 @@ class StreamLog:
                     found[entry_id] = records.decode_fields(value)
                 if entry_id >= last_id:
                     return found
-            if not decoded:
-                break
-            offset = decoded[-1][0] + 1
+            offset = _end_of(data, partition.high_watermark)
         return found
 
     # --- the index ----------------------------------------------------------------------------------------------------
@@ -313,7 +336,8 @@ class StreamLog:
         if any(not node.is_written for node in nodes):
             return
         end_offset = self._end_offset
-        data = part_of(stream, end_offset, partition.log.epoch_of_offset(end_offset - 1), nodes)
+        now_ms = self._broker.clock.now_ms()
+        data = part_of(stream, end_offset, partition.log.epoch_of_offset(end_offset - 1), nodes, now_ms)
         self._index_rows = len(nodes) + (0 if is_whole else self._index_rows)
         self._unindexed = 0
         stream.changed.clear()
@@ -351,41 +375,60 @@ class StreamLog:
                 break
             first -= 1
         end = index + 1 if is_backwards else first + NODES_MAX
-        nodes = [node for node in stream.nodes[first:end] if node.is_written]
-        offset, used = nodes[0].offset, 0
-        filled: list[Node] = []
-        found: dict[int, list[bytes]] = {}
-        while nodes and offset < partition.high_watermark:
+        filling = _Filling(stream, [node for node in stream.nodes[first:end] if node.is_written])
+        offset, used = filling.nodes[0].offset, 0
+        while filling.nodes and offset < partition.high_watermark:
             data = await partition.read_bytes(offset, min(max(READ_BYTES, read_bytes - used), LOAD_BYTES))
             used += len(data)
-            decoded = _decoded(data, offset)
-            if not decoded:
-                break
-            for _, _, _, value, headers in decoded:
+            for _, _, _, value, headers in _decoded(data, offset):
                 kind = records.kind_of(headers)
                 entry_id = None if kind is None else records.entry_id_of(kind)
-                if entry_id is None or value is None:
-                    continue
-                while nodes and entry_id > nodes[0].last_id:
-                    nodes.pop(0)
-                if not nodes:
+                if entry_id is not None and value is not None:
+                    filling.add(entry_id, value)
+                if not filling.nodes:
                     break
-                if entry_id >= nodes[0].first_id:
-                    found[entry_id] = records.decode_fields(value)
-                    if entry_id == nodes[0].last_id:
-                        filled.append(nodes.pop(0))
-                        _fill(filled[-1], found, stream)
-                        found = {}
-            offset = decoded[-1][0] + 1
+            offset = _end_of(data, partition.high_watermark)
             if wanted.entries is not None and used >= read_bytes:
                 break
-        return filled, used
+        if offset >= partition.high_watermark:
+            filling.end()
+        return filling.filled, used
+
+
+class _Filling:
+    """Nodes that are read from the log, in their order. The last entries of one may be deleted, and not in the log."""
+
+    def __init__(self, stream: Stream, nodes: list[Node]) -> None:
+        self.nodes = nodes
+        self.filled: list[Node] = []
+        self._stream = stream
+        self._found: dict[int, list[bytes]] = {}
+
+    def add(self, entry_id: int, value: bytes) -> None:
+        """The next entry of the log, be it deleted or not."""
+        while self.nodes and entry_id > self.nodes[0].last_id:
+            self._next()
+        if self.nodes and entry_id >= self.nodes[0].first_id:
+            self._found[entry_id] = records.decode_fields(value)
+            if entry_id == self.nodes[0].last_id:
+                self._next()
+
+    def end(self) -> None:
+        """There are no more entries."""
+        while self.nodes:
+            self._next()
+
+    def _next(self) -> None:
+        node = self.nodes.pop(0)
+        _fill(node, self._found, self._stream)
+        self.filled.append(node)
+        self._found = {}
 
 
 def _fill(node: Node, found: dict[int, list[bytes]], stream: Stream) -> None:
     first = node.first_id
-    if not node.names:
-        node.names = found[first][::2]
+    if not node.names and found:
+        node.names = next(iter(found.values()))[::2]
     if not node.size:
         node.size = node_bytes(node.names) + sum(
             entry_bytes(
@@ -405,6 +448,12 @@ Decoded = list[tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes
 
 def _decoded(data: bytes, offset: int) -> Decoded:
     return decode_records(data, max_decompressed_bytes=DECOMPRESSED_BYTES_MAX, start_offset=offset)
+
+
+def _end_of(data: bytes, otherwise: int) -> int:
+    """The offset behind batches, the last of which may be empty."""
+    batches, _, _ = walk_batches(data, check_crc=False)
+    return batches[-1].last_offset + 1 if batches else otherwise
 
 
 def _parts_of(journal: list[records.Journaled]) -> list[list[records.Journaled]]:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ottla.gateways.redis.group import Group
 from ottla.gateways.redis.stream_id import ID_BYTES, ID_MAX, id_bytes
+from ottla.gateways.redis.stream_rows import Row, node_of
 from ottla.model.stream_record import HEADER, MARK
 from ottla.native import StreamAdds
 
@@ -29,6 +30,8 @@ Record = tuple[int, bytes | None, bytes, tuple[tuple[str, bytes], ...]]
 Journaled = Record | StreamAdds
 """What a journal has at one place: a record, or those of a run of entries."""
 
+ROWS_MAX: Final = 5_000
+"""Nodes of one record of a snapshot."""
 HELD_MAX: Final = 10_000
 """Pending entries of one record of a snapshot."""
 
@@ -238,6 +241,7 @@ class Kept(Mark, frozen=True, tag="kept"):
         stream.last_id, stream.max_deleted_id = _id(self.last_id), _id(self.max_deleted_id)
         stream.entries_added, stream.expires_ms = self.entries_added, self.expires_ms
         stream.idempotence.configure(*self.idempotence)
+        stream.idempotence.forget()
         stream.groups = {}
         for kept in self.groups:
             group = stream.groups[kept.name] = Group(kept.name, _id(kept.last_id), kept.entries_read)
@@ -261,6 +265,41 @@ class Held(Mark, frozen=True, tag="held"):
         for entry_id, name, delivered_ms, count in self.rows:
             consumer = None if name is None else group.consumers[name]
             group.assign(_id(entry_id), consumer, delivered_ms, count, self.until_ms.get(entry_id, 0))
+
+
+class Snapshot(Mark, frozen=True, tag="snapshot"):
+    """All of a stream follows in so many marks: what lies before may be forgotten, but for the entries that the nodes
+    among them have. `names` are those of the fields of the last node's first entry.
+    """
+
+    parts: int
+    names: list[bytes]
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change: there is none before all parts are there (`ottla.gateways.redis.stream_snapshot`)."""
+
+
+class NodeRows(Mark, frozen=True, tag="nodes"):
+    """Some of the nodes of a snapshot, in the order of ids."""
+
+    rows: list[Row]
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        for row in self.rows:
+            stream.load_node(node_of(row))
+
+
+class Recalled(Mark, frozen=True, tag="recalled"):
+    """What is remembered of a producer, in part: its id, the entry, and when that was added."""
+
+    producer: bytes
+    rows: list[tuple[bytes, bytes, int]]
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        for idempotent_id, entry_id, added_ms in self.rows:
+            stream.idempotence.restore((self.producer, idempotent_id), _id(entry_id), added_ms)
 
 
 class Remembered(Mark, frozen=True, tag="idempotent"):
@@ -305,6 +344,9 @@ AnyMark = (
     | Configured
     | Kept
     | Held
+    | Snapshot
+    | NodeRows
+    | Recalled
 )
 _decode_mark: Any = msgspec.msgpack.Decoder(AnyMark).decode
 
@@ -320,7 +362,7 @@ def mark(change: Mark, now_ms: int) -> Record:
     return now_ms, None, _encode(change), ((HEADER, MARK),)
 
 
-def snapshot(stream: "Stream") -> list[Mark]:
+def snapshot(stream: "Stream", now_ms: int) -> list[Mark]:
     """The marks that say all of a stream but its entries, and change nothing."""
     known = stream.idempotence
     groups = [
@@ -354,7 +396,15 @@ def snapshot(stream: "Stream") -> list[Mark]:
             part = rows[at : at + HELD_MAX]
             waits = {row[0]: group.pending[_id(row[0])].until_ms for row in part}
             marks.append(Held(group.name, part, {entry_id: until for entry_id, until in waits.items() if until}))
+    for producer, recalled in known.recall(now_ms).items():
+        ids = [(each, id_bytes(entry_id), added_ms) for each, entry_id, added_ms in recalled]
+        marks += [Recalled(producer, ids[at : at + HELD_MAX]) for at in range(0, len(ids), HELD_MAX)]
     return marks
+
+
+def encoded_rows(rows: list[bytes], now_ms: int) -> Record:
+    """The record of `NodeRows`, the rows of which are encoded already."""
+    return now_ms, None, _encode(("nodes", [msgspec.Raw(row) for row in rows])), ((HEADER, MARK),)
 
 
 def kind_of(headers: Any) -> bytes | None:

@@ -1,0 +1,95 @@
+"""Snapshots in the log of a stream: with one, marks before it and entries that are gone may be removed from the log.
+
+    .. Deleted  entry  Deleted | Snapshot 3  Kept  NodeRows  Held | entry  Deleted ..
+       needed no more            all of the stream, in 3 parts      changes since
+
+The cleaner keeps of what lies before a snapshot the entries that its nodes have. It may have passed over a part of that
+only, so replaying what is left gives anything: a snapshot takes the place of it, once all its parts are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final
+
+from ottla.gateways.redis import stream_records as records
+from ottla.gateways.redis.stream_rows import encoded_row
+
+if TYPE_CHECKING:
+    from ottla.gateways.redis.stream import Stream
+
+GARBAGE_MIN: Final = 10_000
+"""A snapshot is written for so many useless records at least, and for as many as there are entries."""
+SLICE: Final = 500
+"""So many nodes are encoded at a time."""
+
+
+def is_worth_it(stream: Stream) -> bool:
+    """Whether at least half of what lies in the log is of no use."""
+    return stream.garbage >= max(GARBAGE_MIN, stream.length)
+
+
+async def prepare(stream: Stream, lowest_offset: int) -> AsyncIterator[None]:
+    """Encode the nodes, a slice at a time, so that `write` has few left. Nodes that come or go meanwhile do no harm."""
+    at = 0
+    while at < len(stream.nodes):
+        for node in stream.nodes[at : at + SLICE]:
+            encoded_row(node, lowest_offset)
+        at += SLICE
+        yield
+
+
+def write(stream: Stream, now_ms: int, lowest_offset: int) -> None:
+    """Journal a snapshot. Entries that are not on disk yet lie at `lowest_offset` or behind it."""
+    kept = records.snapshot(stream, now_ms)
+    rows = [encoded_row(node, lowest_offset) for node in stream.nodes]
+    for node in stream.nodes:
+        node.row = None  # until the next snapshot it would only take memory
+    parts = [rows[at : at + records.ROWS_MAX] for at in range(0, len(rows), records.ROWS_MAX)]
+    names = stream.nodes[-1].names if stream.nodes else []
+    stream.journal_record(records.mark(records.Snapshot(len(kept) + len(parts), names), now_ms))
+    for part in parts:
+        stream.journal_record(records.encoded_rows(part, now_ms))
+    for mark in kept:
+        stream.journal_record(records.mark(mark, now_ms))
+    stream.garbage = 0
+
+
+class SnapshotReader:
+    """Gathers the parts of snapshots while a log is read."""
+
+    __slots__ = ("_head", "_parts", "_stream")
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._head: records.Snapshot | None = None
+        self._parts: list[records.Mark] = []
+
+    def begin(self, head: records.Snapshot) -> None:
+        """A snapshot begins."""
+        self._head, self._parts = head, []
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether the next mark is one of its parts."""
+        return self._head is not None
+
+    def give_up(self) -> None:
+        """Another record than a part follows: the rest was not written, and the snapshot counts for nothing."""
+        self._head, self._parts = None, []
+
+    def take(self, part: records.Mark) -> bool:
+        """The next part; returns whether the stream is as the snapshot says now."""
+        head = self._head
+        assert head is not None
+        self._parts.append(part)
+        if len(self._parts) < head.parts:
+            return False
+        self._stream.clear_nodes()
+        for each in self._parts:
+            each.apply(self._stream)
+        if self._stream.nodes:
+            self._stream.nodes[-1].names = head.names
+        self._stream.garbage = 0
+        self.give_up()
+        return True
