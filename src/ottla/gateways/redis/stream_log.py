@@ -18,7 +18,7 @@ from ottla.gateways.redis import stream_records as records
 from ottla.gateways.redis.listpack import entry_bytes, node_bytes
 from ottla.gateways.redis.stream_id import SEQUENCE_MAX
 from ottla.gateways.redis.stream_index import FILE_NAME, part_of, read_parts, restore
-from ottla.gateways.redis.stream_snapshot import SnapshotReader, is_worth_it, prepare, write
+from ottla.gateways.redis.stream_snapshot import SnapshotReader, is_worth_cleaning, prepare, write
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import broker_principal
@@ -195,7 +195,8 @@ class StreamLog:
         stream, partition = self._stream, self._partition()
         first = stream.nodes[0].offset if stream.nodes else partition.high_watermark
         is_prefix = first - partition.log.log_start_offset >= FREED_RECORDS_MIN
-        if not is_prefix and not is_worth_it(stream):
+        cleans = is_worth_cleaning(stream, partition.high_watermark)
+        if not is_prefix and not cleans:
             return
         async for _ in prepare(stream, self._end_offset):
             await asyncio.sleep(0)
@@ -203,7 +204,7 @@ class StreamLog:
                 return
         if stream.key is None:
             return
-        write(stream, now_ms, self._end_offset)
+        write(stream, now_ms, self._end_offset, cleans=cleans)
         await self.settled()
         if not is_prefix:
             return

@@ -269,11 +269,13 @@ class Held(Mark, frozen=True, tag="held"):
 
 class Snapshot(Mark, frozen=True, tag="snapshot"):
     """All of a stream follows in so many marks: what lies before may be forgotten, but for the entries that the nodes
-    among them have. `names` are those of the fields of the last node's first entry.
+    among them have. `names` are those of the fields of the last node's first entry. `cleans` says whether the log is
+    worth being cleaned.
     """
 
     parts: int
     names: list[bytes]
+    cleans: bool
 
     def apply(self, stream: "Stream") -> None:
         """Make the change: there is none before all parts are there (`ottla.gateways.redis.stream_snapshot`)."""

@@ -19,14 +19,17 @@ if TYPE_CHECKING:
     from ottla.gateways.redis.stream import Stream
 
 GARBAGE_MIN: Final = 10_000
-"""A snapshot is written for so many useless records at least, and for as many as there are entries."""
+"""A log is cleaned of so many useless records at least, and of as many as there are entries."""
 SLICE: Final = 500
 """So many nodes are encoded at a time."""
 
 
-def is_worth_it(stream: Stream) -> bool:
-    """Whether at least half of what lies in the log is of no use."""
-    return stream.garbage >= max(GARBAGE_MIN, stream.length)
+def is_worth_cleaning(stream: Stream, end_offset: int) -> bool:
+    """Whether at least half of the records is of no use, from the first that is needed to where the log ends: what lies
+    before goes without being cleaned.
+    """
+    window = end_offset - stream.nodes[0].offset if stream.nodes else 0
+    return min(stream.garbage, window - stream.length) >= max(GARBAGE_MIN, stream.length)
 
 
 async def prepare(stream: Stream, lowest_offset: int) -> AsyncIterator[None]:
@@ -39,20 +42,21 @@ async def prepare(stream: Stream, lowest_offset: int) -> AsyncIterator[None]:
         yield
 
 
-def write(stream: Stream, now_ms: int, lowest_offset: int) -> None:
-    """Journal a snapshot. Entries that are not on disk yet lie at `lowest_offset` or behind it."""
+def write(stream: Stream, now_ms: int, lowest_offset: int, *, cleans: bool) -> None:
+    """Journal a snapshot, with which the log is to be cleaned or not. Entries that are not on disk yet lie at `lowest_offset` or behind it."""
     kept = records.snapshot(stream, now_ms)
     rows = [encoded_row(node, lowest_offset) for node in stream.nodes]
     for node in stream.nodes:
         node.row = None  # until the next snapshot it would only take memory
     parts = [rows[at : at + records.ROWS_MAX] for at in range(0, len(rows), records.ROWS_MAX)]
     names = stream.nodes[-1].names if stream.nodes else []
-    stream.journal_record(records.mark(records.Snapshot(len(kept) + len(parts), names), now_ms))
+    stream.journal_record(records.mark(records.Snapshot(len(kept) + len(parts), names, cleans), now_ms))
     for part in parts:
         stream.journal_record(records.encoded_rows(part, now_ms))
     for mark in kept:
         stream.journal_record(records.mark(mark, now_ms))
-    stream.garbage = 0
+    if cleans:
+        stream.garbage = 0
 
 
 class SnapshotReader:
@@ -90,6 +94,7 @@ class SnapshotReader:
             each.apply(self._stream)
         if self._stream.nodes:
             self._stream.nodes[-1].names = head.names
-        self._stream.garbage = 0
+        if head.cleans:
+            self._stream.garbage = 0
         self.give_up()
         return True

@@ -121,7 +121,7 @@ def test_the_journal_read_again_gives_the_same_stream(changes: list[tuple[str, i
             trim(live, Options(length_max=number, is_approximate=bool(number % 2)), 0)
         elif kind == "keep":
             written(live)
-            write(live, 0, 0)
+            write(live, 0, 0, cleans=True)
     assert told(read_again(live.journal)) == told(live)
 
 
@@ -133,7 +133,7 @@ def test_what_lies_before_a_snapshot_is_not_needed_but_for_the_entries_it_has(
     change(live, before)
     written(live)
     at = len(live.journal)
-    write(live, 0, 0)
+    write(live, 0, 0, cleans=True)
     nodes = {node.first_id: node for node in live.nodes}
     there = {entry_id for index in range(len(nodes)) for entry_id in live.entries_at(index)}
     change(live, after)
@@ -150,7 +150,7 @@ def test_a_snapshot_that_was_not_written_as_a_whole_counts_for_nothing() -> None
     change(live, [("add", 0)] * 12)
     written(live)
     at = len(live.journal)
-    write(live, 0, 0)
+    write(live, 0, 0, cleans=True)
     assert len(live.journal) > at + 2
     del live.journal[-1]
     change(live, [("add", 0), ("delete", 2)])
@@ -214,7 +214,7 @@ def test_a_log_may_begin_at_the_first_entry_once_a_snapshot_follows(
     change(live, changes)
     written(live)
     start = live.nodes[0].offset if live.nodes else len(live.journal)
-    write(live, 0, 0)
+    write(live, 0, 0, cleans=True)
     change(live, rest)
     again = read_again(live.journal[start:], None, start, is_partial=True)
     assert told(again) == told(live)
