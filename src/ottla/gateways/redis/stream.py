@@ -342,6 +342,7 @@ class Stream:
         return replies
 
     def _note_unwritten(self, node: Node) -> None:
+        node.row = None
         if not self.unwritten or self.unwritten[-1] is not node:
             self.unwritten.append(node)
             self.changed.add(node)

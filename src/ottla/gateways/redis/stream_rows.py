@@ -41,10 +41,10 @@ def node_of(row: Row) -> Node:
 
 
 def encoded_row(node: Node, lowest_offset: int) -> bytes:
-    """The row of a node in MessagePack, kept with it until it changes: the last node is never asked for twice."""
+    """The row of a node in MessagePack, kept with it until it changes."""
     if node.row is None:
         row = _encode(row_of(node, lowest_offset))
-        if node.grows or not node.is_written:
+        if not node.is_written:
             return row
         node.row = row
     return node.row

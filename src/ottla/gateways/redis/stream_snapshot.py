@@ -43,7 +43,9 @@ async def prepare(stream: Stream, lowest_offset: int) -> AsyncIterator[None]:
 
 
 def write(stream: Stream, now_ms: int, lowest_offset: int, *, cleans: bool) -> None:
-    """Journal a snapshot, with which the log is to be cleaned or not. Entries that are not on disk yet lie at `lowest_offset` or behind it."""
+    """Journal a snapshot, with which the log is to be cleaned or not. Entries that are not on disk yet lie at
+    `lowest_offset` or behind it.
+    """
     kept = records.snapshot(stream, now_ms)
     rows = [encoded_row(node, lowest_offset) for node in stream.nodes]
     for node in stream.nodes:

@@ -207,7 +207,7 @@ class HoldsAgreeWithTheModel(RuleBasedStateMachine):
             node.entries = {each: [b"n", b"v"] for each in range(node.first_id, node.last_id + 1)}
             node.names = [b"n"]
         if from_snapshot:
-            marks = [records.mark(each, 0)[2] for each in records.snapshot(self.stream)]
+            marks = [records.mark(each, 0)[2] for each in records.snapshot(self.stream, 0)]
         for value in marks:
             again.apply_mark(records.decode_mark(value))
         self.stream = again
