@@ -53,7 +53,7 @@ class StreamGroups(Protocol):
         ...
 
     async def initialize(self, key: ShareKey, start_offset: int) -> StateAnswer:
-        """Have a group begin at an offset; at UNKNOWN_OFFSET one that is there stays as it is."""
+        """Have a group begin at an offset; at UNKNOWN_OFFSET all stays as it is."""
         ...
 
     async def ensure(self, key: ShareKey, start_offset: int) -> StateAnswer:

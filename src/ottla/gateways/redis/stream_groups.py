@@ -111,13 +111,10 @@ class StreamGroups:
             await self.begin_at(key, offset)
 
     async def _initialize(self, key: ShareKey, offset: int) -> StateAnswer:
+        # Without an offset it is made when the first worker reads it: the stream may have been told meanwhile that it
+        # is gone.
         if offset != UNKNOWN_OFFSET:
             await self.begin_at(key, offset)
-            return StateAnswer()
-        partition = self._partition(key)
-        stream = await self._stream_of(partition.topic_partition.topic)
-        if key.group_id.encode() not in stream.groups:
-            await self._make(key, partition, stream)
         return StateAnswer()
 
     async def _ensure(self, key: ShareKey, offset: int) -> StateAnswer:
@@ -224,7 +221,7 @@ class StreamGroups:
     # --- at any broker ------------------------------------------------------------------------------------------------
 
     async def initialize(self, key: ShareKey, start_offset: int) -> StateAnswer:
-        """Have a group begin at an offset; UNKNOWN_OFFSET: one that is there stays as it is."""
+        """Have a group begin at an offset; UNKNOWN_OFFSET: all stays as it is."""
         return await self._ask("initialize", key, start_offset)
 
     async def ensure(self, key: ShareKey, start_offset: int) -> StateAnswer:
