@@ -174,7 +174,17 @@ class ShareGroupService:
         if answer.error is ErrorCode.NONE:
             for key in _keys(group_id, answer.partitions):
                 deleted[key] = await self._states.delete(key)
+            if is_read and topics and all(map(self._states.is_stream, topics)):
+                await self._delete_unused(group_id)
         return answer, deleted
+
+    async def _delete_unused(self, group_id: str) -> None:
+        """The last stream of a group has forgotten it: it goes, unless it has members or other topics."""
+        request = ShareOffsets(group_id, OffsetsPurpose.DESCRIBE)
+        answer = await awaited(lambda waiter: self._coordinator.share_offsets(request, waiter, ShareOffsetsAnswer))
+        assert isinstance(answer, ShareOffsetsAnswer)
+        if answer.error is ErrorCode.NONE and not answer.partitions:
+            await awaited(lambda waiter: self._coordinator.delete(group_id, waiter))
 
     def delete_group(self, principal: Principal, group_id: str, waiter: Waiter) -> None:
         """Delete an empty group, its delivery states first; answers with a DeleteGroupAnswer."""

@@ -85,6 +85,10 @@ class ShareStates:
         self._remote = remote
         self._streams = streams
 
+    def is_stream(self, topic_id: UUID) -> bool:
+        """Whether the states of a topic are in the topic itself."""
+        return self._streams(topic_id) is not None
+
     async def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> StateAnswer:
         """Make a state, or begin it anew; the topic of the states is made when it is first needed."""
         streams = self._streams(key.topic_id)

@@ -96,7 +96,7 @@ class NsqChannels:
     async def _make(self, principal: Principal, topic: TopicImage, channel: str, places: Sequence[Place]) -> None:
         is_first = not await self._groups.of_topic(topic.topic_id)
         starts = {ShareKey(channel, *place): self._start(topic, place, is_first=is_first) for place in places}
-        if REDIS_KEY in self._broker.image.config(topic_resource(topic.name)):
+        if self._is_stream(topic):
             # The group of a stream is in the stream; one that is there already stays where it is.
             for key, start in starts.items():
                 _require_done([await self._broker.redis_exchange.groups.ensure(key, start)])
@@ -164,6 +164,11 @@ class NsqChannels:
     async def empty(self, principal: Principal, topic: TopicImage, channel: str) -> None:
         """Have the channel begin at the end of the topic. Raises ApiError."""
         self.require_readable(principal, topic, channel)
+        if self._is_stream(topic):
+            end = self._broker.replicas.get(topic.name, 0).high_watermark
+            key = ShareKey(channel, topic.topic_id, 0)
+            _require_done([await self._broker.redis_exchange.groups.initialize(key, end)])
+            return
         starts = {}
         for number in range(len(topic.partitions)):
             place = topic.topic_id, number
@@ -175,6 +180,9 @@ class NsqChannels:
                 share.skip_to(end)
         answer, altered = await self._groups.alter_offsets(principal, channel, starts)
         _require_done([answer, *altered.values()])
+
+    def _is_stream(self, topic: TopicImage) -> bool:
+        return REDIS_KEY in self._broker.image.config(topic_resource(topic.name))
 
     def _start(self, topic: TopicImage, place: Place, *, is_first: bool) -> int:
         partition = self._broker.replicas.find(topic.name, place[1])
