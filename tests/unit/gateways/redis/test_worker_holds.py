@@ -197,7 +197,7 @@ class HoldsAgreeWithTheModel(RuleBasedStateMachine):
     @rule(from_snapshot=st.booleans())
     def another_leads(self, from_snapshot: bool) -> None:
         again = Stream(NodeLimits(bytes_max=4096, entries_max=3), lambda _: None)
-        self.log += self.stream.journal
+        self.log += [each for each in self.stream.journal if isinstance(each, tuple)]
         marks = [value for _, _, value, headers in self.log if len(headers[0][1]) == 1]
         for _, _, _, headers in self.log:
             entry_id = records.entry_id_of(headers[0][1])
