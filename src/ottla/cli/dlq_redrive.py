@@ -11,9 +11,8 @@ from ottla.cli.dlq_filter import filter_of, filter_options
 from ottla.cli.output import print_json, print_table
 from ottla.cli.progress import Progress
 from ottla.client.producing.producer import Producer
-from ottla.client.producing.producer_options import ProducerOptions
 from ottla.pipelines.dead_letters.redrive import Rules
-from ottla.pipelines.dead_letters.redriving import CHUNK_RECORDS, Letters, Pace, Tally, group_of, preview
+from ottla.pipelines.dead_letters.redriving import CHUNK_RECORDS, Letters, Pace, Tally, preview, producer_options
 from ottla.pipelines.dead_letters.redriving import redrive as redrive_letters
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.timer import Timer
@@ -88,7 +87,7 @@ async def _execute(
     rate: int | None,
 ) -> "Tally":
     tally = Tally()
-    options = ProducerOptions(transactional_id=group_of(letters.topic))
+    options = producer_options(letters.topic)
     # A slow rate is kept with small transactions, or it would come in bursts.
     chunk = CHUNK_RECORDS if rate is None else max(1, min(rate, CHUNK_RECORDS))
     with Progress("sending back", None) as progress:

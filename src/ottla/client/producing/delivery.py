@@ -93,6 +93,11 @@ class BatchOutcome:
         """Call when the outcome is known."""
         self._callbacks.append(callback)
 
+    @property
+    def is_divided(self) -> bool:
+        """Whether its records have the fates of parts."""
+        return bool(self._parts)
+
     def _fate(self, index: int) -> tuple[BatchOutcome, int]:
         for start, part in reversed(self._parts):
             if index >= start:
@@ -142,6 +147,15 @@ class Delivery:
     def error(self) -> Exception | None:
         """Why the record was given up; None while it is under way or when it was appended."""
         return self._outcome.error(self._index) if self._outcome.done else None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the batch of the record has one fate, as it was not divided."""
+        return not self._outcome.is_divided
+
+    def error_behind(self, count: int) -> Exception | None:
+        """As `error`, of the record so many behind this one in an encoded batch."""
+        return self._outcome.error(self._index + count) if self._outcome.done else None
 
     @property
     def topic_partition(self) -> TopicPartition:

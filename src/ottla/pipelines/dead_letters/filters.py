@@ -33,8 +33,11 @@ class Filter(Struct, frozen=True):
         """Whether the filter selects a record of the topic."""
         if not is_letter(letter):
             return False
-        exact = ((self.pipeline, letter.pipeline), (self.step, letter.step), (self.error_class, letter.error_class))
-        if any(wanted is not None and wanted != said for wanted, said in exact):
+        if self.pipeline is not None and self.pipeline != letter.pipeline:
+            return False
+        if self.step is not None and self.step != letter.step:
+            return False
+        if self.error_class is not None and self.error_class != letter.error_class:
             return False
         if self.reason is not None and not self.reason.search(letter.reason or ""):
             return False

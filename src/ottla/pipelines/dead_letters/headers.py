@@ -80,8 +80,13 @@ _NUMBERS: Final = frozenset({"partition", "offset", "timestamp_ms", "attempt", "
 _NUMBER_DIGITS_MAX: Final = 19
 """Of an int64. Python would take a header of a megabyte of digits for a number, and take its time."""
 
+_FIELDS: Final = {
+    name: (field, field in _NUMBERS, names is _NAMES) for names in (_NAMES, _OTHERS) for name, field in names.items()
+}
+"""Of each header the field of `Letter`, whether it is a number, and whether the header is Ottla's own."""
 
-class Letter(Struct, frozen=True):
+
+class Letter(Struct, frozen=True, gc=False):
     """The content of a dead letter's headers. None means not known."""
 
     topic: str | None = None
@@ -127,16 +132,20 @@ def letter_of(headers: Iterable[Header]) -> Letter:
     own: dict[str, str | int] = {}
     others: dict[str, str | int] = {}
     for name, value in headers:
-        for names, found in ((_NAMES, own), (_OTHERS, others)):
-            field = names.get(name)
-            if field is None or value is None:
-                continue
-            text = value.decode("utf-8", "replace")
-            if field not in _NUMBERS:
-                found[field] = text
-            elif text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _NUMBER_DIGITS_MAX + 1:
-                # A count below nothing would get past the guard against sending back for ever.
-                found[field] = max(int(text), 0) if field == "replays" else int(text)
+        known = _FIELDS.get(name)
+        if known is None or value is None:
+            continue
+        field, is_number, is_own = known
+        found = own if is_own else others
+        if not is_number:
+            found[field] = value.decode("utf-8", "replace")
+            continue
+        digits = value.removeprefix(b"-")
+        if digits.isdigit() and len(digits) <= _NUMBER_DIGITS_MAX:
+            # A count below nothing would get past the guard against sending back for ever.
+            found[field] = max(int(value), 0) if field == "replays" else int(value)
+    if not own:
+        return Letter(**others)  # type: ignore[arg-type]
     if own.keys() - {"replays", "cut"}:
         return Letter(**own)  # type: ignore[arg-type]
     return Letter(**(others | own))  # type: ignore[arg-type]
@@ -144,7 +153,7 @@ def letter_of(headers: Iterable[Header]) -> Letter:
 
 def is_letter(letter: Letter) -> bool:
     """Whether the record is a dead letter: one with only `replays` is a record that was sent back."""
-    return letter != Letter(replays=letter.replays)
+    return letter.topic is not None or letter != Letter(replays=letter.replays)
 
 
 def own_headers(headers: Sequence[Header]) -> list[Header]:

@@ -38,6 +38,8 @@ class Done(Struct):
     ranges: list[tuple[int, int]] = field(default_factory=list)
 
     def __contains__(self, offset: int) -> bool:
+        if not self.ranges or offset >= self.ranges[-1][1]:
+            return False
         at = bisect_right(self.ranges, offset, key=lambda each: each[0])
         return at > 0 and offset < self.ranges[at - 1][1]
 

@@ -20,7 +20,7 @@ _INTERNAL: Final = INTERNAL_TOPICS | KEPT_TOPICS | {CLUSTER_METADATA_TOPIC}
 Why = Literal["no origin", "no such topic", "its own topic", "sent back too often", "internal topic", "cut"]
 
 
-class Destination(Struct, frozen=True):
+class Destination(Struct, frozen=True, gc=False):
     """A record to send. If `partition` is None, the key selects the partition."""
 
     topic: str

@@ -3,14 +3,16 @@
 ```
   init: what an earlier run left open is aborted, its producer fenced
   read the ledger: what is done
-  for each chunk of letters:   begin ─ records to their topics ─ ledger ─ position of the group ─ commit
+  for each chunk of letters:   begin ─ batches to their topics ─ ledger ─ position of the group ─ commit
+                               meanwhile the next chunk is read, judged and encoded
 ```
 
 Whatever ends it in between, the next run finds a chunk sent and in the ledger, or neither.
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
 
 from msgspec import Struct, field
 
@@ -19,18 +21,24 @@ from ottla.client.consuming.consumer import Consumer
 from ottla.client.consuming.consumer_record import ConsumerRecord
 from ottla.client.errors import BrokerError, ClientError, TopicNotFoundError
 from ottla.client.io.cluster import Cluster
-from ottla.client.producing.delivery import Delivery
 from ottla.client.producing.producer import Producer
+from ottla.client.producing.producer_options import ProducerOptions
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
+from ottla.pipelines.dead_letters.chunk import Chunk
 from ottla.pipelines.dead_letters.filters import Filter
-from ottla.pipelines.dead_letters.headers import letter_of
+from ottla.pipelines.dead_letters.headers import Letter, letter_of
 from ottla.pipelines.dead_letters.ledger import TOPIC, TOPIC_CONFIGS, Done, key_of, newest_values
 from ottla.pipelines.dead_letters.redrive import Destination, Refusal, Rules, decide
 from ottla.pipelines.topic_range import edges, read_range
 
-CHUNK_RECORDS = 5_000
+CHUNK_RECORDS: Final = 10_000
 """The number of letters in a transaction."""
+CHUNK_BYTES: Final = 16 * 1024 * 1024
+"""About their size: two chunks are in memory, and what a poll returns."""
+POLL_RECORDS: Final = 5_000
+RECORD_BYTES_MAX: Final = 32 * 1024 * 1024
+"""The largest record that is tried. Whether a topic takes it is the broker's decision."""
 
 Pace = Callable[[int], Awaitable[None]]
 """Called with the number of sent letters; returns when the next one may be sent."""
@@ -39,6 +47,15 @@ Pace = Callable[[int], Awaitable[None]]
 def group_of(topic: str) -> str:
     """The consumer group whose positions show how far a topic of letters was sent back; also the transactional id."""
     return f"ottla-dlq-redrive.{topic}"
+
+
+def producer_options(topic: str) -> ProducerOptions:
+    """Those of the producer that sends back the letters of a topic."""
+    return ProducerOptions(
+        transactional_id=group_of(topic),
+        request_bytes_max=RECORD_BYTES_MAX,
+        buffer_bytes=RECORD_BYTES_MAX,
+    )
 
 
 class Tally(Struct):
@@ -58,6 +75,14 @@ class Tally(Struct):
     def total(self) -> int:
         """The number of sent letters."""
         return sum(self.sent.values())
+
+    def add(self, other: "Tally") -> None:
+        """Counts what another one has counted."""
+        self.sent.update(other.sent)
+        self.done_before += other.done_before
+        self.not_meant += other.not_meant
+        for (why, message), count in other.refused.items():
+            self.refused[why, self._messages.setdefault(why, message)] += count
 
     def refuse(self, record: ConsumerRecord, refusal: Refusal) -> None:
         """Counts a letter that is not sent."""
@@ -95,7 +120,7 @@ class Letters:
         """All records of the topic."""
         return read_range(self._consumer, self.starts, self.ends)
 
-    def left(self, records_max: int = CHUNK_RECORDS) -> AsyncIterator[list[ConsumerRecord]]:
+    def left(self, records_max: int = POLL_RECORDS) -> AsyncIterator[list[ConsumerRecord]]:
         """The records from the first pending one on; some of them may be done."""
         starts = {place: min(self.position(place), end) for place, end in self.ends.items()}
         return read_range(self._consumer, starts, self.ends, records_max=records_max)
@@ -110,13 +135,12 @@ class Letters:
 
 async def preview(cluster: Cluster, letters: Letters, wanted: Filter, rules: Rules, count: int | None = None) -> Tally:
     """The counts of what `redrive` would do now. Sends nothing."""
+    judge = _Judge(cluster, letters, wanted, rules, count)
     tally = Tally()
-    partitions: dict[str, int | None] = {}
     async for records in letters.left():
-        for record in records:
-            if count is not None and tally.total >= count:
-                return tally
-            await _judge(cluster, letters, record, wanted, rules, partitions, tally)
+        await judge.chosen(records, tally)
+        if judge.is_full:
+            break
     return tally
 
 
@@ -133,96 +157,154 @@ async def redrive(
 ) -> AsyncIterator[Tally]:
     """Send back the selected letters, at most `count`. Yields the counts after each transaction and at the end.
 
-    `producer` has the transactional id `group_of(topic)` and is started; `letters` is not open yet. Raises ClientError:
-    the transaction that was under way is then aborted, or not known to be committed, which the next run will learn.
+    `producer` has `producer_options(topic)` and is started; `letters` is not open yet. Raises ClientError: the
+    transaction that was under way is then aborted, or not known to be committed, which the next run will learn.
     """
     await _make_ledger(cluster)
     await producer.init_transactions()
     await letters.open()
+    judge = _Judge(cluster, letters, wanted, rules, count)
+    chunks = _Chunks(letters, judge, chunk_records)
     tally = Tally()
-    partitions: dict[str, int | None] = {}
-    before = {place: letters.position(place) for place in letters.ends}
-    async for records in letters.left(chunk_records):
-        chunk: list[tuple[ConsumerRecord, Destination]] = []
-        for record in records:
-            if count is not None and tally.total >= count:
+    following: tuple[Chunk, Tally] | ClientError | None = await chunks.next()
+    while following is not None:
+        if isinstance(following, ClientError):
+            raise following
+        chunk, counts = following
+        following = None
+        if chunk.letters:
+            group_id = group_of(letters.topic)
+            _, following = await cluster.io.together([chunk.send(producer, group_id), chunks.next()])
+        tally.add(counts)
+        yield tally
+        if chunk.letters and pace is not None:
+            await pace(tally.total)
+
+
+class _Chunks:
+    """The chosen letters, read and encoded. What one `next` returns says of `letters.done` what it was then."""
+
+    def __init__(self, letters: Letters, judge: "_Judge", records_max: int) -> None:
+        self._letters = letters
+        self._judge = judge
+        self._records_max = records_max
+        self._batches = letters.left(min(records_max, POLL_RECORDS))
+        self._rest: list[ConsumerRecord] = []
+        self._before = {place: letters.position(place) for place in letters.ends}
+        """The first offset of each partition that was not looked at."""
+        self._number = 0
+
+    async def next(self) -> tuple[Chunk, Tally] | ClientError:
+        """The next chunk and its counts. It has no letters if there are no more.
+
+        An error is returned: what was collected before it must be sent all the same, or no run would get beyond it.
+        """
+        chunk, tally = Chunk(self._number), Tally()
+        self._number += 1
+        try:
+            while chunk.letters < self._records_max and not self._judge.is_full:
+                records = self._rest or await anext(self._batches, [])
+                if not records:
+                    break
+                room = self._records_max - chunk.letters
+                records, self._rest = records[:room], records[room:]
+                chosen = await self._judge.chosen(records, tally)
+                self._add(chunk, records, chosen)
+                if chunk.size_bytes > CHUNK_BYTES:
+                    break
+            chunk.close()
+        except ClientError as error:
+            return error
+        return chunk, tally
+
+    def _add(
+        self, chunk: Chunk, records: list[ConsumerRecord], chosen: list[tuple[int, ConsumerRecord, Destination]]
+    ) -> None:
+        """Add what was chosen of the records to the chunk, and mark it as done."""
+        places: dict[int, TopicPartition] = {}
+        wanted = {index for index, _, _ in chosen}
+        ranges: dict[int, tuple[int, int]] = {}
+        """By partition the range of chosen letters that goes on."""
+        for index, record in enumerate(records):
+            number, offset = record.partition, record.offset
+            place = places.get(number)
+            if place is None:
+                place = places[number] = record.topic_partition
+            if index in wanted:
+                begun = ranges.get(number)
+                ranges[number] = (self._before[place] if begun is None else begun[0], offset + 1)
+            elif number in ranges:
+                self._letters.done[place].add(*ranges.pop(number))
+            self._before[place] = offset + 1
+        touched = {record.partition for _, record, _ in chosen}
+        for number, begun in ranges.items():
+            self._letters.done[places[number]].add(*begun)
+        for number in touched:
+            place = places[number]
+            chunk.ledger[self._letters.keys[place]] = self._letters.done[place].encode()
+            chunk.positions[place] = self._letters.position(place)
+        for _, record, destination in chosen:
+            chunk.add(record, destination, self._judge.partitions[destination.topic])
+
+
+class _Judge:
+    """Decides on letters, at most `count` of which are chosen."""
+
+    def __init__(self, cluster: Cluster, letters: Letters, wanted: Filter, rules: Rules, count: int | None) -> None:
+        self._cluster = cluster
+        self._letters = letters
+        self._wanted = wanted
+        self._rules = rules
+        self._left = count
+        self._asked: set[str] = set()
+        self.partitions: dict[str, int] = {}
+        """How many the topics have that exist."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more letters are chosen."""
+        return self._left == 0
+
+    async def chosen(
+        self, records: list[ConsumerRecord], tally: Tally
+    ) -> list[tuple[int, ConsumerRecord, Destination]]:
+        """The chosen letters and where they go, with their indexes in `records`."""
+        found = [letter_of(record.headers) for record in records]
+        if self._rules.into is not None:
+            await self._look_for({self._rules.into})
+        else:
+            await self._look_for({letter.topic for letter in found if letter.topic is not None})
+        chosen: list[tuple[int, ConsumerRecord, Destination]] = []
+        for index, (record, letter) in enumerate(zip(records, found, strict=True)):
+            if self._left is not None and len(chosen) == self._left:
                 break
-            destination = await _judge(cluster, letters, record, wanted, rules, partitions, tally)
-            place = record.topic_partition
+            destination = self._decide(record, letter, tally)
             if destination is not None:
-                chunk.append((record, destination))
-                letters.done[place].add(before[place], record.offset + 1)
-            before[place] = record.offset + 1
-        if chunk:
-            await _send(producer, letters, chunk)
-            yield tally
-            if pace is not None:
-                await pace(tally.total)
-        if count is not None and tally.total >= count:
-            break
-    yield tally
+                chosen.append((index, record, destination))
+        if self._left is not None:
+            self._left -= len(chosen)
+        return chosen
 
+    def _decide(self, record: ConsumerRecord, letter: Letter, tally: Tally) -> Destination | None:
+        if not self._wanted.takes(record, letter):
+            tally.not_meant += 1
+            return None
+        if record.offset in self._letters.done[record.topic_partition]:
+            tally.done_before += 1
+            return None
+        decided = decide(record, letter, self._rules, self.partitions)
+        if isinstance(decided, Refusal):
+            tally.refuse(record, decided)
+            return None
+        tally.sent[decided.topic, letter.step or ""] += 1
+        return decided
 
-async def _send(producer: Producer, letters: Letters, chunk: list[tuple[ConsumerRecord, Destination]]) -> None:
-    places = {record.topic_partition for record, _ in chunk}
-    async with producer.transaction():
-        sent: list[tuple[ConsumerRecord, Delivery]] = []
-        for record, to in chunk:
-            try:
-                delivery = await producer.send(
-                    to.topic,
-                    to.value,
-                    key=to.key,
-                    partition=to.partition,
-                    timestamp_ms=to.timestamp_ms,
-                    headers=to.headers,
-                )
-            except BrokerError as error:
-                raise _named([record], error) from error
-            sent.append((record, delivery))
-        for place in places:
-            await producer.send(TOPIC, letters.done[place].encode(), key=letters.keys[place])
-        positions = {place: letters.position(place) for place in places}
-        await producer.send_offsets_to_transaction(positions, group_of(letters.topic))
-        await producer.flush()
-        failed = next((delivery.error for _, delivery in sent if delivery.error is not None), None)
-        if failed is not None:
-            # Those of one batch fail together; the broker says which of them it refuses, by its number in the batch.
-            raise _named([record for record, delivery in sent if delivery.error is failed], failed) from failed
-
-
-def _named(records: Sequence[ConsumerRecord], error: Exception) -> ClientError:
-    first, last = (f"{each.topic_partition}@{each.offset}" for each in (records[0], records[-1]))
-    which = f"letter {first}" if len(records) == 1 else f"one of {len(records)} letters from {first} to {last}"
-    return ClientError(f"{which} cannot be sent back: {error}; choose others with --offsets, or send it --into a topic")
-
-
-async def _judge(
-    cluster: Cluster,
-    letters: Letters,
-    record: ConsumerRecord,
-    wanted: Filter,
-    rules: Rules,
-    partitions: dict[str, int | None],
-    tally: Tally,
-) -> Destination | None:
-    letter = letter_of(record.headers)
-    if not wanted.takes(record, letter):
-        tally.not_meant += 1
-        return None
-    if record.offset in letters.done[record.topic_partition]:
-        tally.done_before += 1
-        return None
-    topic = rules.into or letter.topic
-    if topic is not None and topic not in partitions:
-        partitions[topic] = await _partition_count(cluster, topic)
-    there = {name: number for name, number in partitions.items() if number is not None}
-    decided = decide(record, letter, rules, there)
-    if isinstance(decided, Refusal):
-        tally.refuse(record, decided)
-        return None
-    tally.sent[decided.topic, letter.step or ""] += 1
-    return decided
+    async def _look_for(self, topics: set[str]) -> None:
+        for topic in topics - self._asked:
+            self._asked.add(topic)
+            count = await _partition_count(self._cluster, topic)
+            if count is not None:
+                self.partitions[topic] = count
 
 
 async def _partition_count(cluster: Cluster, topic: str) -> int | None:
