@@ -140,6 +140,19 @@ def test_letters_are_listed_shown_sent_back_once_and_purged(place: Place):
     assert place.read(place.dead) == []
 
 
+def test_an_expression_selects_what_is_listed_sent_back_and_deleted(place: Place):
+    back = place.refuse()
+    where = "step = 'sane' AND header('trace') IN ('1', '3') AND key LIKE 'k_'"
+    [listed] = json.loads(place.ok("list", place.dead, "--where", where, "--json"))
+    assert (listed["step"], listed["letters"]) == ("sane", 2)
+    assert "would send back 2 letters" in place.ok("redrive", place.dead, "--where", where)
+    assert "sent back 2 letters" in place.ok("redrive", place.dead, "--where", where, "--execute")
+    assert place.events_read() == [back[1], back[3]]
+    # Deleted is what lies before the first record that is another one.
+    assert "deleted 4 offsets" in place.ok("purge", place.dead, "--where", "offset IN (0, 1, 2, 3, 6)", "--execute")
+    assert "sent back 8 letters" in place.ok("redrive", place.dead, "--execute")
+
+
 def test_a_huge_value_is_cut_for_people_and_whole_for_machines(place: Place):
     producer = Producer({"bootstrap.servers": place.bootstrap, "log_level": 2})
     producer.produce(place.dead, b"z" * 500_000, headers=headers_of(Letter(place.events, 0, 1, reason="large")))
@@ -180,6 +193,7 @@ def test_letters_go_into_another_topic_and_none_is_created(place: Place):
         (["redrive", "none-such", "--execute"], 4, "none-such"),
         (["show", "DEAD", "--reason", "["], 2, "not a regular expression"),
         (["show", "DEAD", "--offsets", "1-2"], 2, "PARTITION:FIRST"),
+        (["show", "DEAD", "--where", "attempt = 3"], 2, "--where, character 1: attempt is no field"),
         (["purge", "DEAD"], 2, "give one of --redriven"),
         (["purge", "DEAD", "--before", "7:1"], 1, "has no partition 7; nothing was deleted"),
         (["purge", "DEAD", "--before", "0:999"], 1, "before 999; nothing was deleted"),

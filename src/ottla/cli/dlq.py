@@ -7,7 +7,7 @@ import click
 
 from ottla.cli.committed_reader import committed_reader
 from ottla.cli.connection import bootstrap_option, with_cluster
-from ottla.cli.dlq_filter import filter_of, filter_options
+from ottla.cli.dlq_filter import filter_of, filter_options, where_of, where_option
 from ottla.cli.dlq_purge import purge
 from ottla.cli.dlq_redrive import redrive
 from ottla.cli.exit_codes import ExitCode
@@ -17,6 +17,7 @@ from ottla.cli.record_format import json_line
 from ottla.cli.time_text import time_text
 from ottla.client.admin.admin import Admin
 from ottla.model.printable import printable
+from ottla.pipelines.dead_letters.filters import Filter
 from ottla.pipelines.dead_letters.headers import Letter, is_letter, letter_of, own_headers
 from ottla.pipelines.dead_letters.redriving import Letters
 from ottla.pipelines.dead_letters.summary import Summary
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from ottla.client.consuming.consumer_record import ConsumerRecord
     from ottla.client.io.cluster import Cluster
-    from ottla.pipelines.dead_letters.filters import Filter
 
 _NAMES = ("dead-letter", "dead_letter", "deadletter", "dlq")
 _HEX_BYTES = 16
@@ -50,8 +50,9 @@ dlq.add_command(purge)
 @dlq.command("list")
 @bootstrap_option
 @click.argument("topics", metavar="[TOPIC]...", nargs=-1)
+@where_option
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of steps and reasons.")
-def list_letters(bootstrap: str, topics: tuple[str, ...], as_json: bool) -> None:
+def list_letters(bootstrap: str, topics: tuple[str, ...], where: str | None, as_json: bool) -> None:
     """Count dead letters by step and reason, with the times of the first and the last.
 
     The default topics are those with `dead-letter` or `dlq` in their names. LEFT counts letters not yet sent back.
@@ -59,7 +60,9 @@ def list_letters(bootstrap: str, topics: tuple[str, ...], as_json: bool) -> None
     \b
     Example:
       ottla dlq list flights.dead-letters
+      ottla dlq list dlq.jobs --where "age < 1d AND value.customer = 'c17'"
     """
+    wanted = Filter(where=where_of(where))
 
     async def action(cluster: "Cluster") -> "Summary":
         names = list(topics)
@@ -78,11 +81,11 @@ def list_letters(bootstrap: str, topics: tuple[str, ...], as_json: bool) -> None
                 async for records in letters.all():
                     for record in records:
                         letter = letter_of(record.headers)
-                        if is_letter(letter):
+                        if not is_letter(letter):
+                            summary.skip(record)
+                        elif wanted.takes(record, letter):
                             is_done = record.offset in letters.done[record.topic_partition]
                             summary.add(record, letter, is_done=is_done)
-                        else:
-                            summary.skip(record)
         return summary
 
     summary = with_cluster(bootstrap, action)
@@ -130,6 +133,7 @@ def show(bootstrap: str, topic: str, count: int, how: str, as_json: bool, **chos
     Examples:
       ottla dlq show flights.dead-letters --step sane --reason 'delay.*between'
       ottla dlq show flights.dead-letters --offsets 0:17 --as hex
+      ottla dlq show dlq.jobs --where "header('trace') LIKE 'a%' OR NOT reason CONTAINS 'timeout'"
     """
     wanted = filter_of(**chosen)
 
@@ -150,7 +154,7 @@ def show(bootstrap: str, topic: str, count: int, how: str, as_json: bool, **chos
         click.echo("no dead letters" + (" that match these options" if any(chosen.values()) else ""), err=True)
 
 
-async def _found(letters: Any, wanted: "Filter", count: int) -> "list[tuple[ConsumerRecord, Letter, bool]]":
+async def _found(letters: Any, wanted: Filter, count: int) -> "list[tuple[ConsumerRecord, Letter, bool]]":
     found: list[tuple[ConsumerRecord, Letter, bool]] = []
     async for records in letters.all():
         for record in records:

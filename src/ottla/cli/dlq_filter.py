@@ -6,15 +6,24 @@ from typing import Any, TypeVar
 
 import click
 
+from ottla.cli.failure import CommandError
 from ottla.cli.partition_selection import parse_selection
 from ottla.cli.start_position import parse_timestamp
 from ottla.pipelines.dead_letters.filters import Filter
+from ottla.pipelines.dead_letters.where import Where, WhereError, parse
 from ottla.runtime.clock import SystemClock
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OFFSETS = re.compile(r"(\d{1,10}):(\d{1,19})(?:-(\d{1,19})?)?", re.ASCII)
 _NO_END = (1 << 63) - 1
+
+
+where_option = click.option(
+    "--where",
+    metavar="EXPRESSION",
+    help="Only letters for which it is true, such as \"attempts > 3 AND value.customer = 'c17'\".",
+)
 
 
 def filter_options(command: F) -> F:
@@ -36,6 +45,7 @@ def filter_options(command: F) -> F:
                 multiple=True,
                 help="Only letters at these offsets, LAST included; `0:17-`: from 17 on. Repeatable.",
             ),
+            where_option,
         ]
     ):
         command = option(command)
@@ -52,6 +62,7 @@ def filter_of(
     since: str | None,
     until: str | None,
     offsets: tuple[str, ...],
+    where: str | None,
 ) -> "Filter":
     """The filter that the options say. Raises click.BadParameter and CommandError, which are usage errors."""
     clock = SystemClock()
@@ -72,7 +83,26 @@ def filter_of(
         since_ms=parse_timestamp(since, clock) if since is not None else None,
         until_ms=parse_timestamp(until, clock) if until is not None else None,
         offsets=dict(_offsets(text) for text in offsets),
+        where=where_of(where),
     )
+
+
+def where_of(text: str | None) -> Where | None:
+    """The expression of `--where`. Raises click.BadParameter, which says where it is wrong."""
+    if text is None:
+        return None
+    clock = SystemClock()
+
+    def parse_time(written: str) -> int:
+        try:
+            return parse_timestamp(written, clock)
+        except CommandError as error:
+            raise ValueError(str(error)) from None
+
+    try:
+        return parse(text, clock.now_ms(), parse_time)
+    except WhereError as error:
+        raise click.BadParameter(f"--where, {error}") from None
 
 
 def _offsets(text: str) -> tuple[int, tuple[int, int]]:

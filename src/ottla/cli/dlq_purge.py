@@ -7,10 +7,13 @@ import click
 
 from ottla.cli.committed_reader import committed_reader
 from ottla.cli.connection import bootstrap_option, with_cluster
+from ottla.cli.dlq_filter import where_of, where_option
 from ottla.cli.failure import CommandError
 from ottla.cli.output import print_json, print_table
 from ottla.cli.start_position import parse_timestamp
 from ottla.client.admin.admin import Admin
+from ottla.pipelines.dead_letters.filters import Filter
+from ottla.pipelines.dead_letters.headers import letter_of
 from ottla.pipelines.dead_letters.redriving import Letters
 from ottla.runtime.clock import SystemClock
 
@@ -26,6 +29,7 @@ _INT64_MAX = (1 << 63) - 1
 @bootstrap_option
 @click.argument("topic")
 @click.option("--redriven", is_flag=True, help="Delete letters that were sent back, up to the first that was not.")
+@where_option
 @click.option("--older-than", metavar="TIME", help="Delete letters before this time; -7d for seven days ago.")
 @click.option(
     "--before", metavar="PARTITION:OFFSET", multiple=True, help="Delete letters before an offset; repeatable."
@@ -37,6 +41,7 @@ def purge(
     bootstrap: str,
     topic: str,
     redriven: bool,
+    where: str | None,
     older_than: str | None,
     before: tuple[str, ...],
     everything: bool,
@@ -45,13 +50,16 @@ def purge(
 ) -> None:
     """Delete dead letters from the beginning of their topic: in each partition everything before an offset.
 
+    With --where, the letters for which the expression is true, up to the first record that is another one.
+
     \b
     Examples:
       ottla dlq purge flights.dead-letters --redriven
       ottla dlq purge flights.dead-letters --older-than -30d --execute
     """
-    if sum((redriven, older_than is not None, bool(before), everything)) != 1:
-        raise click.UsageError("give one of --redriven, --older-than, --before and --all")
+    if sum((redriven, where is not None, older_than is not None, bool(before), everything)) != 1:
+        raise click.UsageError("give one of --redriven, --where, --older-than, --before and --all")
+    wanted = Filter(where=where_of(where))
     older_ms = _time(older_than) if older_than is not None else None
     cuts = dict(_before(text) for text in before)
 
@@ -65,6 +73,8 @@ def purge(
             elif older_ms is not None:
                 found = await consumer.list_offsets(dict.fromkeys(letters.starts, older_ms))
                 to = {place: at.offset if at.offset >= 0 else letters.ends[place] for place, at in found.items()}
+            elif where is not None:
+                to = await _first_others(letters, wanted)
             elif everything:
                 to = dict(letters.ends)
             else:
@@ -81,6 +91,19 @@ def purge(
         return rows
 
     _report(with_cluster(bootstrap, action), execute=execute, as_json=as_json)
+
+
+async def _first_others(letters: "Letters", wanted: Filter) -> "dict[TopicPartition, int]":
+    """The first offset of each partition with a record that is not selected, or its end."""
+    to: dict[TopicPartition, int] = {}
+    async for records in letters.all():
+        for record in records:
+            place = record.topic_partition
+            if place not in to and not wanted.takes(record, letter_of(record.headers)):
+                to[place] = record.offset
+        if len(to) == len(letters.ends):
+            break
+    return letters.ends | to
 
 
 def _given(cuts: dict[int, int], letters: "Letters") -> "dict[TopicPartition, int]":

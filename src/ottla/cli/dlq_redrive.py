@@ -61,6 +61,7 @@ def redrive(
     Examples:
       ottla dlq redrive flights.dead-letters --step sane
       ottla dlq redrive flights.dead-letters --step sane --rate 500 --execute
+      ottla dlq redrive dlq.jobs --where "attempts < 10 AND value.customer = 'c17'" --execute
     """
     wanted = filter_of(**chosen)
     rules = Rules(letters_topic=topic, into=into, max_replays=max_replays)

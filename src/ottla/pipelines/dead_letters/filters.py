@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from ottla.client.consuming.consumer_record import ConsumerRecord
 from ottla.pipelines.dead_letters.headers import Letter, is_letter
+from ottla.pipelines.dead_letters.where import Where
 
 OffsetRange = tuple[int, int]
 """The first offset, and the end, which is excluded."""
@@ -28,6 +29,7 @@ class Filter(Struct, frozen=True):
     """Refused before this time, ms since 1970."""
     offsets: Mapping[int, OffsetRange] = {}
     """Offsets by partition of the topic of letters; if set, other partitions do not match."""
+    where: Where | None = None
 
     def takes(self, record: ConsumerRecord, letter: Letter) -> bool:
         """Whether the filter selects a record of the topic."""
@@ -45,7 +47,7 @@ class Filter(Struct, frozen=True):
             return False
         if self.origin_partitions is not None and letter.partition not in self.origin_partitions:
             return False
-        return self._takes_place(record)
+        return self._takes_place(record) and (self.where is None or self.where.takes(record, letter))
 
     def _takes_place(self, record: ConsumerRecord) -> bool:
         if self.since_ms is not None and record.timestamp_ms < self.since_ms:
