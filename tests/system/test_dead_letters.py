@@ -21,6 +21,7 @@ import ottla.client.consuming.consumer
 import ottla.client.producing.producer
 from ottla.client.consuming.consumer_options import ConsumerOptions, OffsetReset
 from ottla.client.consuming.offsets import IsolationLevel
+from ottla.client.errors import ClientError
 from ottla.client.io.asyncio_io import AsyncioIo
 from ottla.client.io.cluster import Cluster
 from ottla.client.options import ClientOptions
@@ -314,3 +315,23 @@ def written(place: Place) -> int:
         return sum(consumer.get_watermark_offsets(TopicPartition(place.events, number))[1] for number in range(4))
     finally:
         consumer.close()
+
+
+async def test_a_later_run_goes_on_and_the_earlier_one_says_why_it_ends(broker: BrokerProcess):
+    place = Place(broker)
+    back = place.refuse()
+    client = ClientOptions.of(place.bootstrap)
+    cluster = Cluster(client, AsyncioIo())
+    reading = ConsumerOptions(isolation=IsolationLevel.READ_COMMITTED, auto_offset_reset=OffsetReset.EARLIEST)
+    producer = ottla.client.producing.producer.Producer(client, producer_options(place.dead))
+    try:
+        async with ottla.client.consuming.consumer.Consumer(client, reading) as consumer, producer:
+            letters = Letters(cluster, consumer, place.dead)
+            run = redrive(cluster, producer, letters, Filter(), Rules(place.dead), chunk_records=CHUNK)
+            assert (await anext(run)).total == CHUNK
+            await send_back(place, None)
+            with pytest.raises(ClientError, match=f"another run sends back letters of {place.dead}"):
+                await anext(run)
+    finally:
+        cluster.close()
+    assert Counter(place.events_read()) == Counter(back)

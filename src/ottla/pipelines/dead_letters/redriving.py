@@ -174,11 +174,24 @@ async def redrive(
         following = None
         if chunk.letters:
             group_id = group_of(letters.topic)
-            _, following = await cluster.io.together([chunk.send(producer, group_id), chunks.next()])
+            try:
+                _, following = await cluster.io.together([chunk.send(producer, group_id), chunks.next()])
+            except BrokerError as error:
+                raise _of_another_run(letters.topic, error) from error
         tally.add(counts)
         yield tally
         if chunk.letters and pace is not None:
             await pace(tally.total)
+
+
+def _of_another_run(topic: str, error: BrokerError) -> ClientError:
+    """What the error says if a later run is its reason: it has taken over the transactional id."""
+    if error.code not in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE):
+        return error
+    return ClientError(
+        f"another run sends back letters of {topic} since, or a transaction took too long: this one ends; letters are"
+        f" sent once all the same ({error})"
+    )
 
 
 class _Chunks:
