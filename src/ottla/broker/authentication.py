@@ -138,8 +138,9 @@ class Authentication:
         def find(user: str, said: Mapping[str, str]) -> ScramCredential | Vouched:
             if said.get(TOKEN_AUTH, "").lower() == "true":
                 return self._token_credential(mechanism, user) or self._nobodys(mechanism, user)
+            nobodys = self._nobodys(mechanism, user)  # for all: its time would say who is there
             known = self._current_image().scram_credentials.get(user, {}).get(number)
-            return self._nobodys(mechanism, user) if known is None else known
+            return nobodys if known is None else known
 
         return find
 
