@@ -274,5 +274,5 @@ def memory(session: Session, arguments: list[bytes]) -> Reply:
 
 def _usage(stream: Stream) -> int:
     limit = stream.limits.bytes_max
-    size = KEY_OVERHEAD_BYTES + len(stream.key or b"") + sum(node.size or limit for node in stream.nodes)
+    size = KEY_OVERHEAD_BYTES + len(stream.key or b"") + stream.nodes.size_bytes(limit)
     return size + sum(84 * len(group.pending) for group in stream.groups.values())

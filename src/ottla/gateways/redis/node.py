@@ -4,7 +4,10 @@ node     | first id ........ last id |     live and deleted entries, their size 
 entries  {id: fields}                      of the live ones; None while they are only in the log
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ottla.gateways.redis.node_list import NodeList
 
 NOT_WRITTEN: Final = -1
 
@@ -13,12 +16,14 @@ class Node:
     """Belongs to one stream. What it says of entries it says without having them."""
 
     __slots__ = (
+        "__weakref__",
         "count",
         "deleted",
         "entries",
         "first_id",
         "floor",
         "grows",
+        "home",
         "journal_index",
         "last_id",
         "names",
@@ -56,6 +61,8 @@ class Node:
         self.entries: dict[int, list[bytes]] | None = {}
         self.row: bytes | None = None
         """Its row in a snapshot (`ottla.gateways.redis.stream_rows`), as long as it does not change."""
+        self.home: NodeList | None = None
+        """The nodes of the stream that it is one of."""
 
     @property
     def is_written(self) -> bool:
@@ -65,6 +72,12 @@ class Node:
     def has_removed(self, entry_id: int) -> bool:
         """Whether an entry that lies in the log is no longer one."""
         return entry_id < self.floor or (self.removed is not None and entry_id in self.removed)
+
+    def forget_entries(self) -> None:
+        """Its entries are only in the log from now on."""
+        self.entries = None
+        if self.home is not None:
+            self.home.settle(self)
 
     def remove(self, entry_id: int) -> None:
         """An entry that is there is deleted."""

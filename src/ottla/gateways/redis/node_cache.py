@@ -33,7 +33,7 @@ class NodeCache:
             node, cost = self._costs.popitem(last=False)
             if node.is_written and not node.grows:
                 self._bytes -= cost
-                node.entries = None
+                node.forget_entries()
                 looks = 0
             else:
                 self._costs[node] = cost

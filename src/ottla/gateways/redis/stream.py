@@ -7,7 +7,6 @@
 What a command needs of entries that are only in the log it asks for before it changes anything (`NodeMissingError`).
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any, Final
@@ -19,8 +18,10 @@ from ottla.gateways.redis.group import UNKNOWN, Group
 from ottla.gateways.redis.idempotence import Idempotence
 from ottla.gateways.redis.listpack import entry_bytes, node_bytes
 from ottla.gateways.redis.node import Node
+from ottla.gateways.redis.node_list import NodeList
 from ottla.gateways.redis.stream_id import ID_MAX
 from ottla.gateways.redis.stream_records import Mark
+from ottla.gateways.redis.stream_rows import Row, node_of
 from ottla.native import StreamAdds
 
 _SEQUENCE: Final = (1 << 64) - 1
@@ -49,7 +50,6 @@ class Stream:
 
     __slots__ = (
         "_first_id",
-        "_firsts",
         "_journaled",
         "changed",
         "database",
@@ -108,8 +108,7 @@ class Stream:
         self._clear()
 
     def _clear(self) -> None:
-        self.nodes: list[Node] = []
-        self._firsts: list[int] = []
+        self.nodes = NodeList(self.changed)
         self._first_id: int | None = 0
         self.length = 0
         self.last_id = 0
@@ -140,7 +139,7 @@ class Stream:
     def range(self, first: int, last: int) -> Iterator[tuple[int, list[bytes]]]:
         """The entries of an interval of ids. Raises NodeMissingError."""
         nodes = self.nodes
-        index = max(0, bisect_right(self._firsts, first) - 1)
+        index = max(0, nodes.end_of(first) - 1)
         while index < len(nodes) and nodes[index].first_id <= last:
             node = nodes[index]
             entries = self._entries(index)
@@ -156,7 +155,7 @@ class Stream:
 
     def reverse_range(self, first: int, last: int) -> Iterator[tuple[int, list[bytes]]]:
         """The entries of an interval of ids, the last first. Raises NodeMissingError."""
-        index = bisect_right(self._firsts, last) - 1
+        index = self.nodes.end_of(last) - 1
         while index >= 0 and self.nodes[index].last_id >= first:
             for entry_id, fields in reversed(self._entries(index).items()):
                 if entry_id < first:
@@ -167,8 +166,8 @@ class Stream:
 
     def indexes_of(self, first: int, last: int, *, is_reverse: bool) -> Sequence[int]:
         """The nodes in which entries of an interval of ids may be, by their indexes."""
-        begin = max(0, bisect_right(self._firsts, first) - 1)
-        end = bisect_right(self._firsts, last)
+        begin = max(0, self.nodes.end_of(first) - 1)
+        end = self.nodes.end_of(last)
         while begin < end and self.nodes[begin].last_id < first:
             begin += 1
         return range(end - 1, begin - 1, -1) if is_reverse else range(begin, end)
@@ -224,15 +223,12 @@ class Stream:
 
     def count_after(self, entry_id: int) -> int:
         """How many entries lie above an id; of a node that is not in memory all are counted."""
-        count = 0
-        for node in self.nodes[max(0, bisect_right(self._firsts, entry_id) - 1) :]:
-            if node.last_id <= entry_id:
-                continue
-            if node.first_id > entry_id or node.entries is None:
-                count += node.count
-            else:
-                count += sum(each > entry_id for each in node.entries)
-        return count
+        behind = self.nodes.end_of(entry_id)
+        count = self.nodes.entries_from(behind)
+        if not behind or self.nodes[behind - 1].last_id <= entry_id:
+            return count
+        node = self.nodes[behind - 1]
+        return count + (node.count if node.entries is None else sum(each > entry_id for each in node.entries))
 
     def plan_trim_length(self, length_max: int, limit: int, *, approximate: bool) -> tuple[int, int, int]:
         """What XTRIM MAXLEN removes: the number of entries, the first id that stays, and how many entries of that
@@ -276,7 +272,7 @@ class Stream:
         return self.nodes[index].first_id if index < len(self.nodes) else self.last_id + 1
 
     def _index_of(self, entry_id: int) -> int | None:
-        index = bisect_right(self._firsts, entry_id) - 1
+        index = self.nodes.end_of(entry_id) - 1
         if index < 0:
             return None
         node = self.nodes[index]
@@ -328,7 +324,7 @@ class Stream:
             else:
                 assert node.entries is not None
                 node.entries.update(entries)
-            node.size, node.last_id = size, last_id
+            node.size, node.last_id, node.row = size, last_id, None
             node.count += added
             count += added
             if begins:
@@ -401,7 +397,6 @@ class Stream:
                 node.names = before.names
         node.grows = True
         self.nodes.append(node)
-        self._firsts.append(entry_id)
         return node
 
     def _is_full(self, node: Node, fields: list[bytes]) -> bool:
@@ -428,7 +423,7 @@ class Stream:
             index = self._index_of(entry_id)
             if index is None:
                 continue  # it lay before the start of the log that was read
-            node = self.nodes[index]
+            node = self.nodes.take(index)
             if node.count == 1:
                 self._drop(index)
             else:
@@ -444,7 +439,6 @@ class Stream:
 
     def _drop(self, index: int) -> None:
         node = self.nodes.pop(index)
-        del self._firsts[index]
         self.changed.discard(node)
         self.gone.append(node.first_id)
 
@@ -455,10 +449,11 @@ class Stream:
             self.length -= self.nodes[index].count
             self.changed.discard(self.nodes[index])
             index += 1
-        del self.nodes[:index], self._firsts[:index]
+        self.nodes.drop_first(index)
         if part and self.nodes and self.nodes[0].first_id < floor:
-            self.nodes[0].cut(floor, part)
-            self.changed.add(self.nodes[0])
+            node = self.nodes.take(0)
+            node.cut(floor, part)
+            self.changed.add(node)
             self.length -= part
         self.garbage += before - self.length
         self._first_id = None if self.length else 0
@@ -482,7 +477,6 @@ class Stream:
             node = Node(entry_id, offset)
             node.entries = None
             nodes.append(node)
-            self._firsts.append(entry_id)
         node = nodes[-1]
         self.changed.add(node)
         node.count += 1
@@ -497,12 +491,18 @@ class Stream:
         """For loading: there are no entries, and others follow."""
         self.gone += [node.first_id for node in self.nodes]
         self.changed.clear()
-        self.nodes, self._firsts = [], []
+        self.nodes = NodeList(self.changed)
         self.length, self._first_id = 0, 0
 
-    def load_node(self, node: Node) -> None:
-        """For loading: a node, in the order of ids."""
-        self.nodes.append(node)
-        self._firsts.append(node.first_id)
-        self.length += node.count
+    def load_rows(self, rows: Sequence[Row]) -> None:
+        """For loading: nodes that are on disk, by their ids, behind all others."""
+        self.nodes.merge_rows(rows, node_of)
+        self.length += sum(row[2] for row in rows)
+        self._first_id = None
+
+    def load_nodes(self, nodes: NodeList) -> None:
+        """For loading: these are its nodes, all of them on disk."""
+        self.length = nodes.entries_from(0)
+        nodes.serve(self.changed)
+        self.nodes = nodes
         self._first_id = None

@@ -18,8 +18,9 @@ import msgspec
 from msgspec import Struct
 
 from ottla.gateways.redis import stream_records as records
+from ottla.gateways.redis.node_list import NodeList
 from ottla.gateways.redis.stream_id import ID_MAX, id_bytes
-from ottla.gateways.redis.stream_rows import Row, node_of, row_of
+from ottla.gateways.redis.stream_rows import Row, encoded, node_of
 
 if TYPE_CHECKING:
     from ottla.gateways.redis.node import Node
@@ -43,19 +44,24 @@ class Part(Struct, frozen=True, array_like=True):
     garbage: int = 0
 
 
+class _NewPart(Part, frozen=True, array_like=True):
+    rows: list[msgspec.Raw]  # type: ignore[assignment]
+
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Part).decode
 
 
-def part_of(stream: Stream, end_offset: int, leader_epoch: int, nodes: Sequence[Node], now_ms: int) -> bytes:
-    """The part that says these nodes of a stream, all of which are on disk; as it is in the file."""
+def part_of(stream: Stream, end_offset: int, leader_epoch: int, nodes: Sequence[Node] | None, now_ms: int) -> bytes:
+    """The part that says these nodes of a stream, or all, as it is in the file. They are on disk."""
     first_id = stream.nodes[0].first_id if stream.nodes else stream.last_id + 1
-    part = Part(
+    rows = stream.nodes.encoded_rows(encoded) if nodes is None else list(map(encoded, nodes))
+    part = _NewPart(
         end_offset,
         leader_epoch,
         id_bytes(min(first_id, ID_MAX)),
         [id_bytes(each) for each in stream.gone],
-        [row_of(node) for node in nodes],
+        [msgspec.Raw(row) for row in rows],
         [_encode(mark) for mark in records.snapshot(stream, now_ms)],
         stream.garbage,
     )
@@ -63,35 +69,36 @@ def part_of(stream: Stream, end_offset: int, leader_epoch: int, nodes: Sequence[
     return _HEAD.pack(len(data), zlib.crc32(data)) + data
 
 
-def read_parts(data: bytes) -> tuple[Part, list[Row], bool] | None:
-    """The last good part of a file, all nodes by id, and whether nothing lies behind it; None for no part at all."""
-    rows: dict[bytes, Row] = {}
+def read_parts(data: bytes) -> tuple[Part, NodeList, bool] | None:
+    """The last good part of a file, all nodes, and whether nothing lies behind it; None for no part at all."""
+    nodes = NodeList(set())
     last: Part | None = None
-    at = 0
+    at, view = 0, memoryview(data)
     while at + _HEAD.size <= len(data):
         size, checksum = _HEAD.unpack_from(data, at)
-        body = data[at + _HEAD.size : at + _HEAD.size + size]
+        body = view[at + _HEAD.size : at + _HEAD.size + size]
         if len(body) < size or zlib.crc32(body) != checksum:
             break
         try:
-            last = _decode(body)
+            part = _decode(body)
         except msgspec.DecodeError:
             break
-        for row in last.rows:
-            rows[row[0]] = row
-        for first_id in last.gone:
-            rows.pop(first_id, None)
+        last = part
+        for first_id in part.gone:  # one that begins at the same id may have come after it
+            nodes.discard(int.from_bytes(first_id, "big"))
+        nodes.merge_rows(sorted(part.rows), node_of)
         at += _HEAD.size + size
     if last is None:
         return None
-    floor = last.first_id
-    return last, [rows[first_id] for first_id in sorted(rows) if first_id >= floor], at == len(data)
+    nodes.compact()
+    floor = int.from_bytes(last.first_id, "big")
+    nodes.drop_first(nodes.end_of(floor - 1) if floor else 0)
+    return last, nodes, at == len(data)
 
 
-def restore(stream: Stream, part: Part, rows: list[Row]) -> None:
+def restore(stream: Stream, part: Part, nodes: NodeList) -> None:
     """Make of an empty stream the one that was. Raises msgspec.DecodeError."""
-    for row in rows:
-        stream.load_node(node_of(row))
+    stream.load_nodes(nodes)
     for mark in part.marks:
         stream.apply_mark(records.decode_mark(mark))
     stream.garbage = part.garbage

@@ -243,6 +243,7 @@ class StreamLog:
                     mark = self._apply(at, value, snapshots)
                     if isinstance(mark, records.Began) and mark.replaced:
                         replaced.add(mark.replaced)
+            self._unindexed += len(found)
             offset = _end_of(data, partition.high_watermark)
         if self._unclear is not None:
             logger.warning("topic %s: record %d is not read as a change: %s", self.topic, *self._unclear)
@@ -267,7 +268,6 @@ class StreamLog:
                 snapshots.begin(mark)
             elif snapshots.is_reading:
                 if snapshots.take(mark):
-                    self._stream.changed.update(self._stream.nodes)
                     self._index_rows = _ANEW
                     self._unclear = None
             else:
@@ -288,18 +288,18 @@ class StreamLog:
         except OSError:
             return None
         self._index_rows = _ANEW
-        found = read_parts(data)
+        found = await self._broker.tasks.in_thread(read_parts, data)
         if found is None:
             return None
-        part, rows, is_whole = found
+        part, nodes, is_whole = found
         offset = part.end_offset
         if not log.log_start_offset < offset <= partition.high_watermark:
             return None
-        if log.epoch_of_offset(offset - 1) != part.leader_epoch or any(row[5] < log.log_start_offset for row in rows):
+        if log.epoch_of_offset(offset - 1) != part.leader_epoch or nodes.least_offset < log.log_start_offset:
             return None
-        restore(self._stream, part, rows)
+        restore(self._stream, part, nodes)
         if is_whole:
-            self._index_rows = len(rows)
+            self._index_rows = len(nodes)
         self._stream.changed.clear()
         return offset
 
@@ -333,15 +333,17 @@ class StreamLog:
         if partition is None or stream.key is None:
             return
         is_whole = self._index_rows + len(stream.changed) > 3 * len(stream.nodes) + INDEX_RECORDS
-        nodes = stream.nodes if is_whole else [node for node in stream.changed if node.is_written]
+        nodes = stream.nodes.live if is_whole else [node for node in stream.changed if node.is_written]
         if any(not node.is_written for node in nodes):
             return
         end_offset = self._end_offset
-        now_ms = self._broker.clock.now_ms()
-        data = part_of(stream, end_offset, partition.log.epoch_of_offset(end_offset - 1), nodes, now_ms)
-        self._index_rows = len(nodes) + (0 if is_whole else self._index_rows)
+        leader_epoch, now_ms = partition.log.epoch_of_offset(end_offset - 1), self._broker.clock.now_ms()
+        data = part_of(stream, end_offset, leader_epoch, None if is_whole else nodes, now_ms)
+        self._index_rows = len(stream.nodes) if is_whole else len(nodes) + self._index_rows
         self._unindexed = 0
+        changed = tuple(stream.changed)
         stream.changed.clear()
+        stream.nodes.settle_all(changed)
         stream.gone.clear()
         self._is_indexing = True
         path = f"{partition.log.directory}/{FILE_NAME}"

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ottla.gateways.redis.group import Group
 from ottla.gateways.redis.stream_id import ID_BYTES, ID_MAX, id_bytes
-from ottla.gateways.redis.stream_rows import Row, node_of
+from ottla.gateways.redis.stream_rows import Row
 from ottla.model.stream_record import HEADER, MARK
 from ottla.native import StreamAdds
 
@@ -288,8 +288,7 @@ class NodeRows(Mark, frozen=True, tag="nodes"):
 
     def apply(self, stream: "Stream") -> None:
         """Make the change."""
-        for row in self.rows:
-            stream.load_node(node_of(row))
+        stream.load_rows(self.rows)
 
 
 class Recalled(Mark, frozen=True, tag="recalled"):

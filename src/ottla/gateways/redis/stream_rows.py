@@ -9,7 +9,7 @@ import msgspec
 from ottla.gateways.redis.node import Node
 from ottla.gateways.redis.stream_id import id_bytes
 
-Row = tuple[bytes, bytes, int, int, int, int, bytes, list[bytes]]
+Row = tuple[bytes, bytes, int, int, int, int, bytes, tuple[bytes, ...]]
 """A node: first and last id, live and deleted entries, size, offset, floor, and the entries that are deleted singly."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -25,7 +25,7 @@ def row_of(node: Node, lowest_offset: int = 0) -> Row:
         node.size,
         node.offset if node.offset >= 0 else lowest_offset,
         id_bytes(node.floor),
-        [id_bytes(each) for each in node.removed or ()],
+        tuple(id_bytes(each) for each in node.removed or ()),
     )
 
 
@@ -40,10 +40,15 @@ def node_of(row: Row) -> Node:
     return node
 
 
+def encoded(node: Node, lowest_offset: int = 0) -> bytes:
+    """The row of a node in MessagePack."""
+    return _encode(row_of(node, lowest_offset))
+
+
 def encoded_row(node: Node, lowest_offset: int) -> bytes:
     """The row of a node in MessagePack, kept with it until it changes."""
     if node.row is None:
-        row = _encode(row_of(node, lowest_offset))
+        row = encoded(node, lowest_offset)
         if not node.is_written:
             return row
         node.row = row

@@ -33,12 +33,13 @@ def is_worth_cleaning(stream: Stream, end_offset: int) -> bool:
 
 
 async def prepare(stream: Stream, lowest_offset: int) -> AsyncIterator[None]:
-    """Encode the nodes, a slice at a time, so that `write` has few left. Nodes that come or go meanwhile do no harm."""
-    at = 0
-    while at < len(stream.nodes):
-        for node in stream.nodes[at : at + SLICE]:
+    """Encode the nodes that live, a slice at a time, so that `write` has few left. What comes or goes meanwhile does no
+    harm.
+    """
+    nodes = stream.nodes.live
+    for at in range(0, len(nodes), SLICE):
+        for node in nodes[at : at + SLICE]:
             encoded_row(node, lowest_offset)
-        at += SLICE
         yield
 
 
@@ -47,8 +48,8 @@ def write(stream: Stream, now_ms: int, lowest_offset: int, *, cleans: bool) -> N
     `lowest_offset` or behind it.
     """
     kept = records.snapshot(stream, now_ms)
-    rows = [encoded_row(node, lowest_offset) for node in stream.nodes]
-    for node in stream.nodes:
+    rows = stream.nodes.encoded_rows(lambda node: encoded_row(node, lowest_offset))
+    for node in stream.nodes.live:
         node.row = None  # until the next snapshot it would only take memory
     parts = [rows[at : at + records.ROWS_MAX] for at in range(0, len(rows), records.ROWS_MAX)]
     names = stream.nodes[-1].names if stream.nodes else []

@@ -154,7 +154,7 @@ def _trim_acknowledged(stream: Stream, options: Options, limit: int, now_ms: int
 
     over = stream.length - options.length_max if options.length_max is not None else stream.length
     going: list[int] = []
-    for node in tuple(stream.nodes):
+    for node in stream.nodes:
         if over - len(going) <= 0 or (options.id_min is not None and node.first_id >= options.id_min):
             break
         entries = [entry_id for entry_id, _ in stream.range(node.first_id, node.last_id)]

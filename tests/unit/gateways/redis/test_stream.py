@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ from ottla.gateways.redis.deletion import delete
 from ottla.gateways.redis.listpack import element_bytes, entry_bytes, node_bytes
 from ottla.gateways.redis.stream import NodeLimits, NodeMissingError, Stream
 from ottla.gateways.redis.stream_id import id_bytes
-from ottla.gateways.redis.stream_records import Assigned, Began, GroupSet, Snapshot
+from ottla.gateways.redis.stream_records import Assigned, Began, Ended, GroupSet, Snapshot
 from ottla.gateways.redis.stream_snapshot import SnapshotReader, write
 from ottla.gateways.redis.trimming import Options, trim
 
@@ -22,12 +24,14 @@ def stream() -> Stream:
 
 
 def read_again(
-    journal: list[records.Record], before: Stream | None = None, start: int = 0, *, is_partial: bool = False
+    journal: Sequence[records.Journaled], before: Stream | None = None, start: int = 0, *, is_partial: bool = False
 ) -> Stream:
     """The stream of a log, or what the rest of one makes of it."""
     made = before or stream()
     snapshots = SnapshotReader(made)
-    for offset, (_, _, value, headers) in enumerate(journal, start):
+    for offset, record in enumerate(journal, start):
+        assert isinstance(record, tuple)
+        _, _, value, headers = record
         header = records.kind_of(headers)
         assert header is not None
         entry_id = records.entry_id_of(header)
@@ -66,8 +70,9 @@ def written(live: Stream) -> None:
     """Have all entries be in the log, where the journal has them."""
     live.unwritten.clear()
     starts = {}
-    for offset, (_, _, _, headers) in enumerate(live.journal):
-        header = records.kind_of(headers)
+    for offset, record in enumerate(live.journal):
+        assert isinstance(record, tuple)
+        header = records.kind_of(record[3])
         if header is not None and header[:1] == records.NODE:
             starts[records.entry_id_of(header)] = offset
     for node in live.nodes:
@@ -198,10 +203,10 @@ def test_the_index_and_the_rest_of_the_log_give_the_same_stream(
     change(live, rest)
     found = stream_index.read_parts(data + bytes(torn))
     assert found is not None
-    part, rows, is_whole = found
+    part, nodes, is_whole = found
     assert is_whole is not bool(torn)
     again = stream()
-    stream_index.restore(again, part, rows)
+    stream_index.restore(again, part, nodes)
     read_again(live.journal[part.end_offset :], again, part.end_offset)
     assert told(again) == told(live)
 
@@ -229,3 +234,19 @@ def test_an_index_that_is_no_index_says_nothing() -> None:
     for at in range(len(data)):
         broken = data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :]
         assert stream_index.read_parts(broken) is None
+
+
+def test_a_stream_that_is_deleted_and_made_again_with_the_same_ids_is_in_the_index() -> None:
+    live = begun()
+    live.append(1, [b"f", b"v"], 0)
+    written(live)
+    live.mark(0, Ended())
+    live.mark(0, Began(0, b"s"))
+    live.append(1, [b"f", b"v"], 0)
+    written(live)
+    found = stream_index.read_parts(stream_index.part_of(live, len(live.journal), 0, list(live.changed), 0))
+    assert found is not None
+    again = stream()
+    stream_index.restore(again, *found[:2])
+    assert told(again) == told(live)
+    assert again.length == 1
