@@ -44,7 +44,7 @@ class BrokerAuthentication:
         if handshake.error_code:
             raise NotProvenError(
                 f"{connection.address} does not let brokers prove who they are: {_name(handshake.error_code)}; is it "
-                "the listener inter.broker.listener.name of a broker of this cluster?"
+                "a listener of a broker of this cluster?"
             )
         identity = self._identity()
         client = ScramClient(

@@ -18,12 +18,13 @@ from ottla.security.scram_server import CredentialOf, ScramServer
 
 
 class PeerAuthenticator:
-    """Belongs to the event loop. Only who comes by the listener of the brokers is asked to prove anything."""
+    """Belongs to the event loop. A broker may prove itself at every listener, as it may have been told of another one
+    for brokers before this one is.
+    """
 
     def __init__(
         self,
         identity: Callable[[], BrokerIdentity],
-        listener_name: str,
         rng: Rng,
         tasks: Tasks,
         is_registered: Callable[[int], bool],
@@ -36,8 +37,6 @@ class PeerAuthenticator:
         self._rng = rng
         self._tasks = tasks
         self._credential: ClusterCredential | None = None
-        self.listener_name = listener_name
-        """The listener by which brokers speak to each other."""
         self.mechanism = MECHANISM.name
         """How they prove who they are."""
 

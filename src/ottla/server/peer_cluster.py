@@ -210,7 +210,6 @@ class PeerCluster:
             sessions,
             authenticator=PeerAuthenticator(
                 self._known_identity,
-                self._settings.listeners.between_brokers,
                 self._environment.rng,
                 self._environment.tasks,
                 lambda broker_id: broker_id in self._metadata.current_image().brokers,

@@ -81,9 +81,7 @@ class World:
         self.gateway = KafkaGateway(broker, APIS, None)  # type: ignore[arg-type]
         rng = SeededRng(3)
         identity = BrokerIdentity(BROKER_ID, CLUSTER, rng.token_bytes(32))
-        self.gateway.authenticator = PeerAuthenticator(
-            lambda: identity, Line.listener_name, rng, self.tasks, lambda _broker_id: True
-        )
+        self.gateway.authenticator = PeerAuthenticator(lambda: identity, rng, self.tasks, lambda _broker_id: True)
         self.loop.run_until_complete(self.gateway.authenticator.exchange())
         self.failures = Failures()
         logging.getLogger("ottla").addHandler(self.failures)

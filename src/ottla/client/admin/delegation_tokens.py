@@ -51,11 +51,9 @@ async def create_token(
     cluster: Cluster, owner: str | None = None, renewers: Sequence[str] = (), lifetime_ms: int = AS_THE_BROKER_SAYS
 ) -> DelegationToken:
     """Make one for an owner, `User:anna`, or for who asks. Raises BrokerError."""
-    request = CreateDelegationTokenRequest(
-        *(_parts(owner) if owner else (None, None)),
-        tuple(CreatableRenewers(*_parts(each)) for each in renewers),
-        lifetime_ms,
-    )
+    kind, name = _parts(owner) if owner else (None, None)
+    asked_renewers = tuple(CreatableRenewers(*_parts(each)) for each in renewers)
+    request = CreateDelegationTokenRequest(kind, name, asked_renewers, lifetime_ms)
     made = await cluster.ask_any(request, CreateDelegationTokenResponse)
     if made.error_code:
         raise broker_error(made.error_code, "the token was not created")

@@ -1,9 +1,9 @@
 """SaslHandshake (key 17), versions 0 to 1 (KIP-43, KIP-152).
 
 After version 0 the messages of the exchange come without a header, each with its length before it, until it is over;
-brokers speak version 1 to each other. It begins an exchange in which a client proves who
-it is, at a listener where clients log in, or a broker of the cluster, at the listener that brokers use. Elsewhere, and
-where it is done and need not be done again, the answer is ILLEGAL_SASL_STATE.
+brokers speak version 1 to each other. It begins an exchange in which a client proves who it is, at a listener where
+clients log in, or a broker of the cluster, at any. Elsewhere, and where it is done and need not be done again, the
+answer is ILLEGAL_SASL_STATE.
 """
 
 from ottla.gateways.kafka.api import Api
@@ -21,7 +21,7 @@ async def handle(ctx: RequestContext, request: SaslHandshakeRequest) -> SaslHand
     now_ms = 0 if login is None or login.listener is None else ctx.broker.clock.monotonic_ms()
     if login is None or not _may_begin(login, now_ms):
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
-    mechanisms = connection.gateway.mechanisms(login, ctx.connection.listener_name)
+    mechanisms = connection.gateway.mechanisms(login)
     if request.mechanism not in mechanisms:
         if login.listener is not None:
             login.fail()

@@ -137,25 +137,27 @@ class KafkaGateway:
             return None
         listener_name = connection.listener_name
         listener = None if self.authentication is None else self.authentication.listeners.get(listener_name)
-        if listener is None and not self._is_of_brokers(listener_name):
+        if listener is None and self.authenticator is None:
             return None
         from ottla.gateways.kafka.login import Login  # only who logs in needs it
 
         return Login(listener)
 
-    def mechanisms(self, login: "Login", listener_name: str) -> tuple[str, ...]:
-        """By which mechanisms a peer may prove who it is."""
+    def mechanisms(self, login: "Login") -> tuple[str, ...]:
+        """By which mechanisms a peer may prove who it is.
+
+        A broker may at every listener: while brokers are moved to another listener, some know of the new one already.
+        """
         of_users = () if login.listener is None else login.listener.mechanisms
         authenticator = self.authenticator
-        if authenticator is None or login.is_again or not self._is_of_brokers(listener_name):
+        if authenticator is None or login.is_again:
             return of_users
         return tuple(dict.fromkeys((*of_users, authenticator.mechanism)))
 
     async def sasl_server(self, login: "Login", mechanism: str, connection: Connection) -> "SaslServer":
         """The server of an exchange. By the mechanism of brokers, the first message says whether it is one."""
         authenticator, authentication = self.authenticator, self.authentication
-        is_of_brokers = authenticator is not None and self._is_of_brokers(connection.listener_name)
-        if authenticator is not None and is_of_brokers and mechanism == authenticator.mechanism and not login.is_again:
+        if authenticator is not None and mechanism == authenticator.mechanism and not login.is_again:
             if login.listener is None or authentication is None:
                 login.is_peer = True
                 return await authenticator.exchange()
@@ -176,9 +178,6 @@ class KafkaGateway:
     def failure_delay_ms(self) -> int:
         """How long who could not prove who it is waits for the answer."""
         return 0 if self.authentication is None else self.authentication.failure_delay_ms
-
-    def _is_of_brokers(self, listener_name: str) -> bool:
-        return self.authenticator is not None and listener_name == self.authenticator.listener_name
 
 
 class KafkaConnection(OrderedHandler):
