@@ -164,6 +164,17 @@ def test_deleted_entries_are_nobodys_work(broker: BrokerProcess, redis: RawRedis
     assert [row[0] for row in pending(redis, key)] == [b"1-0"]
 
 
+def test_entries_of_a_key_that_was_deleted_do_not_come_back(broker: BrokerProcess, redis: RawRedis, key: str) -> None:
+    redis.call("XADD", key, "5-0", "name", "old")
+    redis.call("DEL", key)
+    redis.call("XADD", key, "1-0", "name", "a")
+    redis.call("XADD", key, "9-0", "name", "b")
+    redis.call("XGROUP", "CREATE", key, GROUP, "0")
+    worker = nsq_of(broker, key, 2)
+    assert [worker.message().body[-1:], worker.message().body[-1:]] == [b"a", b"b"]
+    assert [row[0] for row in pending(redis, key)] == [b"1-0", b"9-0"]
+
+
 def test_all_tools_tell_the_same(broker: BrokerProcess, redis: RawRedis, key: str, capsys: Any) -> None:
     add(redis, key, *"abcdefg")
     redis.call("XGROUP", "CREATE", key, GROUP, "0")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ottla.gateways.redis import stream_records as records
+from ottla.gateways.redis.node import NOT_WRITTEN
 from ottla.gateways.redis.stream_log import DECOMPRESSED_BYTES_MAX
 from ottla.native import decode_records
 
@@ -44,8 +45,9 @@ class EntryPlaces:
         index = bisect_right(nodes, entry_id, key=lambda node: node.first_id) - 1
         while index >= 0 and nodes[index].offset < 0:
             index -= 1
-        start = self._partition.log.log_start_offset
-        return start if index < 0 else max(start, nodes[index].offset)
+        # Before the first node may lie entries of a key that was deleted, with any ids.
+        begin = nodes[max(0, index)].offset if nodes else NOT_WRITTEN
+        return self._partition.high_watermark if begin < 0 else max(self._partition.log.log_start_offset, begin)
 
     def entries_in(self, read: Read, offset: int) -> Iterator[tuple[BatchInfo, EntryAt]]:
         """The entries from an offset on, be they deleted or not. Raises KernelError."""

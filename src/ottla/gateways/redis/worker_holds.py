@@ -184,6 +184,10 @@ class WorkerHolds:
         ]
         self._assign(lease.member_id, [entry_id for _, entry_id in places], counts, now_ms, now_ms, lease.until_ms)
         for offset, entry_id in places:
+            held = self._by_id.get(entry_id)
+            if held is not None:  # XGROUP SETID went back
+                self._remove(held)
+                self._on_taken(held.lease.member_id, offset)
             self._add(Hold(entry_id, offset, lease))
         return counts
 
