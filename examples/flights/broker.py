@@ -18,18 +18,19 @@ _STOP_TIMEOUT_S = 10
 class Broker(AbstractContextManager["Broker"]):
     """Running from the start of a `with` block to its end. `port` 0 takes one that is free, and keeps it.
 
-    With `has_nsq` it serves NSQ clients at `nsq`.
+    With `has_nsq` it serves NSQ clients at `nsq`, with `has_redis` Redis clients at `redis`.
     """
 
-    def __init__(self, data: Path, log: Path, port: int = 0, *, has_nsq: bool = False) -> None:
+    def __init__(self, data: Path, log: Path, port: int = 0, *, has_nsq: bool = False, has_redis: bool = False) -> None:
         self._data = data
         self._log = log
         # Not one of those that the kernel gives to clients: while the broker is away, it would be given away.
-        free = free_ports(2)
+        free = free_ports(3)
         self._port = port or free[0]
         self._process: subprocess.Popen[str] | None = None
         self.bootstrap = f"127.0.0.1:{self._port}"
         self.nsq = f"127.0.0.1:{free[1]}" if has_nsq else ""
+        self.redis = f"127.0.0.1:{free[2]}" if has_redis else ""
         self.took = ""
         """How long the last start took, as it says."""
 
@@ -47,6 +48,8 @@ class Broker(AbstractContextManager["Broker"]):
         command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(self._data), "--kafka", self.bootstrap]
         if self.nsq:
             command += ["--nsq", self.nsq]
+        if self.redis:
+            command += ["--redis", self.redis]
         with self._log.open("a") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 command,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -117,3 +118,37 @@ def test_another_broker_goes_on_with_the_group(tmp_path: Path) -> None:
 
         with RawRedis(redis_address(other)) as redis:
             work_and_kill(cluster.bootstrap, redis, leader, next_leader)
+
+
+@pytest.mark.long
+def test_tools_at_any_broker_see_and_change_the_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Cluster(tmp_path, settings={**LISTENERS, **REPLICATED}) as cluster:
+        cluster.wait_until_registered()
+        groups = [f"group-{number}" for number in range(6)]  # coordinated by all three brokers
+        with RawRedis(redis_address(cluster.brokers[1])) as redis:
+            for number in range(1, 4):
+                redis.call("XADD", KEY, f"{number}-0", "job", str(number))
+            for group in groups:
+                assert redis.call("XGROUP", "CREATE", KEY, group, "0") == "+OK"
+                redis.call("XREADGROUP", "GROUP", group, "alice", "COUNT", "1", "STREAMS", KEY, ">")
+
+            def command(*words: str) -> tuple[int, str]:
+                capsys.readouterr()
+                code = run_command(["group", words[0], "--bootstrap", cluster.bootstrap, *words[1:]])
+                return code, capsys.readouterr().out
+
+            for group in groups:
+                wait_until(lambda group=group: command("describe", group)[0] == 0 or None, "the group is listed")
+                (found,) = json.loads(command("describe", group, "--json")[1])
+                assert [(row["lag"], row["in_flight"]) for row in found["partitions"]] == [(3, 1)]
+                assert command("delete", group)[0] != 0, "alice has something"
+                redis.call("XACK", KEY, group, "1-0")
+                assert command("reset", group, KEY, "--to-earliest")[0] == 0
+                reply = redis.call("XREADGROUP", "GROUP", group, "bob", "NOACK", "STREAMS", KEY, ">")
+                assert [row[0] for row in reply[0][1]] == [b"1-0", b"2-0", b"3-0"]
+            for group in groups[:3]:
+                assert command("delete", group)[0] == 0
+            assert sorted(row[1] for row in redis.call("XINFO", "GROUPS", KEY)) == [g.encode() for g in groups[3:]]
+            for group in groups[3:]:
+                assert redis.call("XGROUP", "DESTROY", KEY, group) == 1
+            wait_until(lambda: not set(command("list", "-q")[1].split()) & set(groups) or None, "none is listed")
