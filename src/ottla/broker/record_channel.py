@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final, cast
 from uuid import UUID
 
-from ottla.broker.records import RecordRead, refused
+from ottla.broker.records import OutOfRangeError, RecordRead, refused
 from ottla.client.errors import BrokerUnreachableError, ClientError, error_code
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
@@ -97,6 +97,8 @@ class RecordChannel:
             code = error_code(each.error_code)
             if code in _MOVED:
                 raise _moved(leader_id, place, code)
+            if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise OutOfRangeError(f"{place} has no offset {offset}", each.log_start_offset)
             raise ApiError(code, f"{place} cannot be read at offset {offset}: {code.name}")
         return RecordRead(
             cast("Records | None", each.records) or b"",  # what was decoded is in memory

@@ -45,6 +45,15 @@ Value = tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
 """Key, value and headers of a record to be appended."""
 
 
+class OutOfRangeError(ApiError):
+    """A read from an offset that the partition does not have."""
+
+    def __init__(self, message: str, log_start_offset: int) -> None:
+        """`log_start_offset` is -1 where it is not known."""
+        super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, message)
+        self.log_start_offset = log_start_offset
+
+
 class RecordRead(NamedTuple):
     """What a partition gave: whole batches, the first of which may begin before the wanted offset, the last may be cut
     off. `aborted` are producer id and first offset of aborted transactions that may have some of it.
@@ -141,7 +150,7 @@ class RecordService:
         """The committed batches from an offset on, at least one whole batch when there is any; when there is none the
         leader is given `wait_ms` to have some, or less.
 
-        Raises ApiError: OFFSET_OUT_OF_RANGE, LEADER_NOT_AVAILABLE when nobody led for `timeout_ms`, and what Fetch
+        Raises OutOfRangeError; ApiError: LEADER_NOT_AVAILABLE when nobody led for `timeout_ms`, and what Fetch
         answers.
         """
         require(self._authorizer, principal, Operation.READ, ResourceType.TOPIC, place.topic)
@@ -228,6 +237,8 @@ class RecordService:
             if waiting is not None:
                 waiting.cancel()
             raise
+        if read.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise OutOfRangeError(f"{place} has no offset {offset}", read.log_start_offset)
         if read.error is not ErrorCode.NONE:
             raise ApiError(read.error, f"{place} cannot be read at offset {offset}: {read.error.name}")
         records = b"" if read.records is None else await self._environment.tasks.in_thread(read.records.read)

@@ -26,6 +26,7 @@ from ottla.queues.state_batches import combine
 from ottla.queues.surroundings import Surroundings
 
 if TYPE_CHECKING:
+    from ottla.broker.history_topic import HistoryTopic
     from ottla.broker.redis_exchange import RedisExchange
     from ottla.model.principal import Principal
     from ottla.queues.letters import WriteLetters
@@ -65,9 +66,11 @@ class SharePartitions:
         tasks: Tasks,
         authorizer: Authorizer,
         write_letters: WriteLetters | None = None,
+        history_topic: HistoryTopic | None = None,
         redis: RedisExchange | None = None,
     ) -> None:
-        """`settings_of` gives the settings of a group; without `write_letters` none are written. `redis` has the
+        """`settings_of` gives the settings of a group; without `write_letters` none are written, and without
+        `history_topic` the history is in memory only. `redis` has the
         groups of topics that are streams of Redis.
         """
         self._rng = rng
@@ -86,7 +89,8 @@ class SharePartitions:
         """How many of them are no members of it."""
         self._partitions: dict[ShareKey, asyncio.Task[SharedPartition | ApiError]] = {}
         self._reads = RecentReads()
-        self._histories = Histories()
+        self._history_topic = history_topic
+        self._histories = Histories() if history_topic is None else Histories(history_topic.note)
         self._remembered = RememberedBatches()
         self._waiters: dict[Place, set[asyncio.Event]] = {}
         self._looks = 0
@@ -150,17 +154,24 @@ class SharePartitions:
             return self._redis.groups.deliveries(group_id, partition)
         return None if share is None or not share.is_current else share.deliveries()
 
-    def history(self, principal: Principal, group_id: str, place: Place, offset: int) -> tuple[int, list[Event]]:
+    async def history(self, principal: Principal, group_id: str, place: Place, offset: int) -> tuple[int, list[Event]]:
         """How long a group has it remembered what becomes of records of a partition, and what did of one.
 
-        Raises ApiError as `deliveries` does.
+        Raises ApiError as `deliveries` does, and where what was stored cannot be read now.
         """
         partition = self._replicas.get_by_id(*place)
         require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.TOPIC, partition.topic_partition.topic)
         if not partition.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {partition.topic_partition}")
-        history = self._histories.find(ShareKey(group_id, *place))
-        return (0, []) if history is None else (history.keep_ms, history.of(offset, self._clock.now_ms()))
+        key, now_ms = ShareKey(group_id, *place), self._clock.now_ms()
+        noted = self._histories.find(key)
+        keep_ms = noted.keep_ms if noted is not None else self.settings_of(group_id).integer("ottla.history.ms")
+        stored: list[Event] = []
+        if keep_ms and self._history_topic is not None:
+            stored = await self._history_topic.read(key, offset, now_ms - keep_ms)
+        # What this broker has noted is in the topic as well, but for the last moments.
+        events = dict.fromkeys(stored + ([] if noted is None else noted.of(offset, now_ms)))
+        return keep_ms, sorted(events, key=lambda each: each.at_ms)
 
     async def get(self, principal: Principal, group_id: str, place: Place) -> SharedPartition:
         """The partition with its state, loaded when it is first needed. Raises ApiError."""

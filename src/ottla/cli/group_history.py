@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 def history(bootstrap: str, topic: str, partition: int, offset: int, only: str | None, as_json: bool) -> None:
     """Show to whom share groups delivered a record, when, and how that ended.
 
-    Only of groups with ottla.history.ms. The leader of the partition keeps it in memory: it knows nothing from before
-    it became the leader.
+    Only of groups with ottla.history.ms. The last events of a broker that was killed may be missing.
 
     \b
     Example:

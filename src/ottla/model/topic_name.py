@@ -15,6 +15,8 @@ TOPIC_NAME_LENGTH_MAX: Final = 249
 CONSUMER_OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
 SHARE_GROUP_STATE_TOPIC: Final = "__share_group_state"
+SHARE_GROUP_HISTORY_TOPIC: Final = "__share_group_history"
+"""What became of records of share groups that have it kept. Not a coordinator's state: it may have gaps."""
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 """Apache Kafka's log of the metadata. Clients ask DescribeQuorum for it; no topic may have its name."""
 
@@ -22,7 +24,13 @@ INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TO
 """Topics that hold the state of coordinators. Clients may read them; only coordinators write."""
 
 KEPT_TOPICS: Final = frozenset(
-    {"__client_metrics", "__ottla_checkpoints", "__ottla-dlq-redriven", "__ottla_spark_sinks"}
+    {
+        "__client_metrics",
+        "__ottla_checkpoints",
+        "__ottla-dlq-redriven",
+        "__ottla_spark_sinks",
+        SHARE_GROUP_HISTORY_TOPIC,
+    }
 )
 """Topics in which Ottla's commands, pipelines and Spark's sink keep what they must not lose. Ordinary ones for clients,
 but that they have several replicas where nobody says how many."""

@@ -1,7 +1,7 @@
 """What became of the records of share partitions: to whom they were delivered and when, and how that ended.
 
-In memory of the broker that leads a partition, for groups that have it kept (`ottla.history.ms`). It is not written
-anywhere: who leads after a restart or a move begins a new one.
+In memory of the broker that leads a partition, for groups that have it kept (`ottla.history.ms`). Who leads after a
+restart or a move begins a new one; `ottla.broker.history_topic` keeps what was noted before.
 """
 
 from collections import OrderedDict, deque
@@ -44,8 +44,13 @@ class Event(NamedTuple):
 class History:
     """Of one group in one partition."""
 
-    def __init__(self, on_grown: Callable[["History", int], None] = lambda history, by: None) -> None:
-        """`on_grown` is told by how many events there are more, or less."""
+    def __init__(
+        self,
+        on_grown: Callable[["History", int], None] = lambda history, by: None,
+        on_noted: Callable[[list[Event]], None] = lambda events: None,
+    ) -> None:
+        """`on_grown` is told by how many events there are more, or less; `on_noted` of each new event."""
+        self._on_noted = on_noted
         self._events: deque[Event] = deque()
         self._on_grown = on_grown
         self.keep_ms = 0
@@ -58,7 +63,9 @@ class History:
         """Something happened to runs of first offset, last offset and delivery count."""
         events, before = self._events, len(self._events)
         if self.keep_ms:
-            events.extend(Event(now_ms, what, first, last, count, member_id) for first, last, count in runs)
+            noted = [Event(now_ms, what, first, last, count, member_id) for first, last, count in runs]
+            events.extend(noted)
+            self._on_noted(noted)
         while events and (len(events) > EVENTS_MAX or events[0].at_ms + self.keep_ms <= now_ms):
             events.popleft()
         if len(events) != before:
@@ -98,14 +105,16 @@ class History:
 class Histories:
     """Of all groups and partitions of a broker. They outlast the share partitions, which go with their last member."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_noted: Callable[[ShareKey, list[Event]], None] = lambda key, events: None) -> None:
+        """`on_noted` is told of each new event."""
+        self._on_noted = on_noted
         self._histories: OrderedDict[ShareKey, History] = OrderedDict()
         self._count = 0
 
     def of(self, key: ShareKey) -> History:
         """The history of a group in a partition; a new one, which is kept once it has an event, if there is none."""
         history = self._histories.get(key)
-        return History(partial(self._grown, key)) if history is None else history
+        return History(partial(self._grown, key), partial(self._on_noted, key)) if history is None else history
 
     def find(self, key: ShareKey) -> History | None:
         """The history of a group in a partition, if there is one."""

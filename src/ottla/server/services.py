@@ -23,6 +23,7 @@ from ottla.broker.features import FeatureService
 from ottla.broker.fetch import FetchService
 from ottla.broker.group_consumers import GroupConsumers
 from ottla.broker.groups import GroupService
+from ottla.broker.history_topic import HistoryTopic
 from ottla.broker.internal_topic_creation import InternalTopicCreation
 from ottla.broker.log_directories import LogDirectoryService
 from ottla.broker.offsets import OffsetService
@@ -189,6 +190,7 @@ class Services:
             tasks=tasks,
             authorizer=authorizer,
             write_letters=letters.write,
+            history_topic=HistoryTopic(records, topics, current_image, settings.node_id, clock, timer, tasks),
             redis=redis_exchange,
         )
         share_fetches = ShareFetchService(

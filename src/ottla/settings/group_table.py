@@ -162,8 +162,8 @@ GROUP_SETTINGS: Final[SettingTable] = setting_table(
             SettingType.LONG,
             "0",
             Range(0, HISTORY_MAX_MS),
-            "How long the leader of a partition remembers what became of its records in a share group, or an NSQ "
-            "channel of its name, in memory: up to 20,000 events of a partition. 0: not at all.",
+            "How long it is told what became of records in a share group, or an NSQ channel of its name. The leader "
+            "of a partition keeps 20,000 events in memory, the topic __share_group_history 32 MiB. 0: not at all.",
         ),
         _setting(
             "ottla.retry.backoff.jitter.percent",

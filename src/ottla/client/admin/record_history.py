@@ -1,4 +1,4 @@
-"""What became of one record in share groups, as the leader of its partition remembers it."""
+"""What became of one record in share groups, as the leader of its partition knows it."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""DescribeHistory (key 31002), version 0: what became of one record in a share group, at the leader of its partition.
+"""DescribeHistory (key 31002), version 0: what became of one record in a share group, from the leader of its partition.
 
 Kafka has no such API. Only Ottla's own client is told of it.
 """
@@ -10,12 +10,12 @@ from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.describe_history import DescribeHistoryRequest, DescribeHistoryResponse, EventResponse
 
 
-def handle(ctx: RequestContext, request: DescribeHistoryRequest) -> DescribeHistoryResponse:
-    """Tell what this broker remembers of the record: nothing where it does not for the group."""
+async def handle(ctx: RequestContext, request: DescribeHistoryRequest) -> DescribeHistoryResponse:
+    """Tell what this broker and those before it noted of the record: nothing where the group has no history."""
     fetches, place = ctx.broker.share_fetches, (request.topic_id, request.partition_index)
     try:
         fetches.require_describe(ctx.principal, request.group_id)
-        kept_ms, events = fetches.partitions.history(ctx.principal, request.group_id, place, request.offset)
+        kept_ms, events = await fetches.partitions.history(ctx.principal, request.group_id, place, request.offset)
     except ApiError as error:
         return DescribeHistoryResponse(error_code=error.code, error_message=error.message)
     return DescribeHistoryResponse(
@@ -27,4 +27,4 @@ def handle(ctx: RequestContext, request: DescribeHistoryRequest) -> DescribeHist
     )
 
 
-API = Api(ApiKey.DESCRIBE_HISTORY, 0, 0, handle)
+API = Api(ApiKey.DESCRIBE_HISTORY, 0, 0, handle, is_async=True)
