@@ -176,8 +176,7 @@ class SharePartitions:
     async def get(self, principal: Principal, group_id: str, place: Place) -> SharedPartition:
         """The partition with its state, loaded when it is first needed. Raises ApiError."""
         partition = self._replicas.get_by_id(*place)
-        require(self._authorizer, principal, Operation.READ, ResourceType.TOPIC, partition.topic_partition.topic)
-        require(self._authorizer, principal, Operation.READ, ResourceType.GROUP, group_id)
+        self._require_readable(principal, group_id, partition)
         if not partition.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {partition.topic_partition}")
         key = ShareKey(group_id, *place)
@@ -207,6 +206,19 @@ class SharePartitions:
             raise ApiError(ErrorCode.SHARE_SESSION_NOT_FOUND, f"no share session of group {group_id} is open")
         share.keep()
         return share
+
+    def at_hand(self, principal: Principal, group_id: str, place: Place) -> SharedPartition | None:
+        """As `get`; None where that would have to wait. Raises ApiError for who may not read."""
+        share = self.loaded(group_id, place)
+        if share is None or not share.is_current or group_id not in self._readers:
+            return None
+        self._require_readable(principal, group_id, share.partition)
+        share.keep()
+        return share
+
+    def _require_readable(self, principal: Principal, group_id: str, partition: Partition) -> None:
+        require(self._authorizer, principal, Operation.READ, ResourceType.TOPIC, partition.topic_partition.topic)
+        require(self._authorizer, principal, Operation.READ, ResourceType.GROUP, group_id)
 
     async def get_current(self, principal: Principal, group_id: str, place: Place) -> None:
         """Load a partition, anew where the group was made to begin elsewhere since: that is not told to leaders."""

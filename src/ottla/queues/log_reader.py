@@ -56,12 +56,12 @@ class LogReader:
             if read.batches:
                 self._reads.keep(key, read)
                 self._record_bytes = len(read.data) / (read.batches[-1].last_offset - read.batches[0].base_offset + 1)
-        first = bisect_left(read.batches, offset, key=_last_offset)
-        if first == len(read.batches):
-            return read._replace(batches=[])
-        end = read.batches[first].position + max_bytes
-        last = bisect_right(read.batches, end, lo=first, key=_end_position)
-        return read._replace(batches=read.batches[first : max(last, first + 1)])
+        return _part(read, offset, max_bytes)
+
+    def kept(self, offset: int, max_bytes: int, read_committed: bool) -> Read | None:
+        """As `read`, of what was read before; None where the offset does not lie in it."""
+        read = self._reads.find(self._keys[read_committed], offset)
+        return None if read is None else _part(read, offset, max_bytes)
 
     async def _read_log(self, offset: int, max_bytes: int, read_committed: bool) -> Read:
         partition = self._partition
@@ -79,6 +79,16 @@ class LogReader:
         transactions = AbortedBatches(aborted)
         undone = frozenset(batch.base_offset for batch in batches if transactions.has(batch)) if aborted else NOTHING
         return Read(data, batches, undone)
+
+
+def _part(read: Read, offset: int, max_bytes: int) -> Read:
+    """The batches of a read from an offset on: up to `max_bytes`, but for the first."""
+    first = bisect_left(read.batches, offset, key=_last_offset)
+    if first == len(read.batches):
+        return read._replace(batches=[])
+    end = read.batches[first].position + max_bytes
+    last = bisect_right(read.batches, end, lo=first, key=_end_position)
+    return read._replace(batches=read.batches[first : max(last, first + 1)])
 
 
 def _last_offset(batch: BatchInfo) -> int:

@@ -38,6 +38,9 @@ class Acquired(NamedTuple):
     runs: list[tuple[int, int, int]]
 
 
+NOTHING: Final = Acquired(b"", [])
+
+
 class RecordDelivery:
     """Of one partition. Belongs to the event loop."""
 
@@ -158,7 +161,30 @@ class RecordDelivery:
                     self._history.note(self._clock.now_ms(), DELIVERED, acquired.runs, member_id)
                     return acquired
                 # Nothing but markers, gaps and aborted records lay there: read on behind them.
-        return Acquired(b"", [])
+        return NOTHING
+
+    def acquire_at_hand(self, member_id: str, limits: ShareLimits, *, max_bytes: int, max_records: int) -> Acquired:
+        """As `acquire` with `exact`, of records that are in memory already: none where something has to be awaited."""
+        if self._acquiring.locked() or limits.weights or limits.is_ordered or self._partition.log.config.has_ttl_header:
+            return NOTHING
+        max_records = min(max_records, self._allowed(limits))
+        if not max_records or not self._is_current():
+            return NOTHING
+        self._follow_log_start()
+        self._writer.limits = limits
+        self._history.keep_ms = limits.history_ms
+        self._ledger.set_order(False, 0)
+        _, offset = self._next(limits)
+        read = None if offset < 0 else self._reader.kept(offset, max_bytes, limits.read_committed)
+        if read is None or not read.batches:
+            return NOTHING
+        acquired = self._deliver(
+            member_id, limits, offset, read, None, None, -1, max_records, WHOLE, exact=True, batch_size=FOR_EVER
+        )
+        if acquired.runs:
+            self._rate.take(sum(last - first + 1 for first, last, _ in acquired.runs))
+            self._history.note(self._clock.now_ms(), DELIVERED, acquired.runs, member_id)
+        return acquired
 
     def _next(self, limits: ShareLimits) -> tuple[int, int]:
         """The lane that is served next, -1 without priorities, and the offset to read from; -1 for nothing."""

@@ -167,6 +167,10 @@ class SharePartition:
             throttles=throttles,
         )
 
+    def acquire_at_hand(self, member_id: str, limits: ShareLimits, *, max_bytes: int, max_records: int) -> Acquired:
+        """Deliver records that are in memory already: see `RecordDelivery.acquire_at_hand`."""
+        return self._delivery.acquire_at_hand(member_id, limits, max_bytes=max_bytes, max_records=max_records)
+
     async def settle(
         self, member_id: str, runs: list[tuple[int, int, int]], limits: ShareLimits, delay: Delay | None = NO_DELAY
     ) -> ErrorCode:

@@ -27,6 +27,7 @@ from ottla.model.principal import Principal
 from ottla.native import nsq_message_frames
 from ottla.native.errors import KernelError
 from ottla.queues.acknowledgements import ACCEPT, GAP, RELEASE, RENEW, Run
+from ottla.queues.record_delivery import Acquired
 from ottla.queues.redelivery import NO_DELAY, Delay
 from ottla.queues.share_limits import ShareLimits
 from ottla.queues.shared_partition import SharedPartition
@@ -109,6 +110,8 @@ class ChannelReader:
         """Offsets of messages that are done, of what has just been read of the client, by partition."""
         self._settling: set[asyncio.Future[ErrorCode]] = set()
         self._changed = asyncio.Event()
+        self._is_pushing = False
+        """Whether `run` is about to push, and may be waiting for what."""
         self._is_closing = False
         self._looks_again = False
         self._known_limits: ShareLimits | None = None
@@ -154,8 +157,10 @@ class ChannelReader:
         try:
             while True:
                 self._changed.clear()
+                self._is_pushing = True
                 if await self._push():
                     continue
+                self._is_pushing = False
                 # That this broker leads by now, or the channel goes on, nobody says.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_AGAIN_MS / 1000 if self._looks_again else None):
@@ -196,11 +201,41 @@ class ChannelReader:
             acquired = await share.acquire(self._reader_id, limits, max_bytes=READ_BYTES, max_records=room, exact=True)
             if not acquired.runs:
                 continue
-            self._places.remove(place)
-            self._places.append(place)
-            self._push_records(share, acquired.records, acquired.runs)
+            self._push_acquired(share, place, acquired)
             return True
         return False
+
+    def push_at_hand(self) -> None:
+        """Push what there is room for, of the first partition that has something in memory. The rest `run` pushes."""
+        room = self.ready_count - self.in_flight_count
+        if room <= 0 or self._is_closing or self._changed.is_set():
+            return
+        if self._is_pushing or self._is_paused() or not self._may_send():
+            self.wake()
+            return
+        limits = self._limits()
+        for place in self._places:
+            try:
+                share = self._partitions.at_hand(self._principal, self.channel, place)
+            except ApiError:
+                share = None  # `run` is told, too
+            if share is None or self._shares.get(place[1]) is not share:
+                self.wake()
+                return
+            acquired = share.acquire_at_hand(self._reader_id, limits, max_bytes=READ_BYTES, max_records=room)
+            if acquired.runs:
+                self._push_acquired(share, place, acquired)
+            if self.in_flight_count < self.ready_count and share.has_news(limits):
+                self.wake()
+                return
+            if acquired.runs:
+                return
+
+    def _push_acquired(self, share: SharedPartition, place: Place, acquired: Acquired) -> None:
+        """Push what was delivered of a partition; those of the others come first the next time."""
+        self._places.remove(place)
+        self._places.append(place)
+        self._push_records(share, acquired.records, acquired.runs)
 
     def _push_records(self, share: SharedPartition, records: bytes, runs: list[tuple[int, int, int]]) -> None:
         partition = share.key.partition
@@ -234,8 +269,8 @@ class ChannelReader:
         self.counts.finish_count += 1
 
     def finish_many(self, numbers: Sequence[int]) -> list[int]:
-        """FINs that arrived together, with the ids as numbers; stored with `settle_finished`. Returns those that
-        failed.
+        """FINs that arrived together, with the ids as numbers; stored with `settle_finished`, and `push_at_hand` makes
+        use of the room. Returns those that failed.
         """
         failed = []
         for number in numbers:
@@ -246,7 +281,6 @@ class ChannelReader:
             else:
                 self._finished.setdefault(partition, []).append(offset)
         self.counts.finish_count += len(numbers) - len(failed)
-        self.wake()
         return failed
 
     def settle_finished(self) -> None:

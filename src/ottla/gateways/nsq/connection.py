@@ -127,6 +127,7 @@ class NsqConnection:
             self._read_all(self._layers.received(bytes(data)), piece)
         if self.reader is not None:
             self.reader.settle_finished()
+            self.reader.push_at_hand()
         piece.done()
         self._quota.end()
 

@@ -38,7 +38,7 @@ from ottla.queues.history import ACCEPTED, DELIVERED, LOCK_OVER, MEMBER_GONE, RE
 from ottla.queues.history import REJECTED as WAS_REJECTED
 from ottla.queues.letters import LETTER_RETRY_MS, Letter
 from ottla.queues.log_reader import LogReader
-from ottla.queues.record_delivery import FOR_EVER, Acquired
+from ottla.queues.record_delivery import FOR_EVER, NOTHING, Acquired
 from ottla.queues.redelivery import NO_DELAY, Delay
 from ottla.runtime.turns import next_turn
 
@@ -191,6 +191,10 @@ class GroupShare:
             if error is not ErrorCode.NONE:
                 raise ApiError(error, f"{self.partition.topic_partition}: what is pending was not written")
         return acquired
+
+    def acquire_at_hand(self, member_id: str, limits: ShareLimits, *, max_bytes: int, max_records: int) -> Acquired:
+        """Nothing: what is given to a member has to be on disk first."""
+        return NOTHING
 
     async def _acquire(
         self, member_id: str, limits: ShareLimits, max_bytes: int, max_records: int, batch_size: int

@@ -41,6 +41,9 @@ class Partitions:
     async def get(self, *asked: Any) -> SharePartition:
         return self.share
 
+    def at_hand(self, *asked: Any) -> SharePartition:
+        return self.share
+
     def loaded(self, group_id: str, place: Any) -> SharePartition:
         return self.share
 
@@ -209,6 +212,42 @@ async def test_what_is_finished_together_is_written_once_and_one_that_came_too_l
         assert await settle("a", [(2, 2, RELEASE)], LIMITS) is ErrorCode.NONE
         await client.reader.all_settled()
         assert share.holder(4) is None, "done although the other was not held any more"
+        await client.gone()
+
+
+async def test_the_next_message_goes_out_in_the_turn_in_which_one_is_finished(tmp_path: Path) -> None:
+    async with channel_over(tmp_path / "log") as channel:
+        client = channel.client("a")
+        client.reader.set_ready(1)
+        await client.next()
+        await client.settled()
+        for offset in range(4):
+            assert client.reader.finish_many([offset]) == []
+            client.reader.settle_finished()
+            client.reader.push_at_hand()
+            assert client.pushed.get_nowait()[0] == message_id(0, offset + 1)
+            client.reader.push_at_hand()
+            assert client.pushed.empty(), "there is no room for another"
+        await client.gone()
+
+
+async def test_what_is_finished_while_a_push_is_under_way_makes_room_for_the_next(tmp_path: Path) -> None:
+    async with channel_over(tmp_path / "log") as channel:
+        share = channel.partitions.share
+        client = channel.client("a")
+        client.reader.set_ready(1)
+        await client.next()
+        await client.settled()
+        async with share._delivery._acquiring:  # another client is served
+            client.reader.finish_many([0])
+            client.reader.settle_finished()
+            client.reader.push_at_hand()
+            await client.settled()
+            client.reader.push_at_hand()
+            assert client.pushed.empty()
+        assert (await client.next())[0] == message_id(0, 1)
+        await client.settled()
+        assert client.pushed.empty()
         await client.gone()
 
 
