@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from ottla.cli.main import run as run_command
 from ottla.model.error_code import ErrorCode
@@ -21,7 +23,7 @@ from tests.system.redis_address import redis_address
 from tests.system.share_member import ShareMember
 
 LISTENERS = {"redis.listener": "127.0.0.1:0", "nsq.listener": "127.0.0.1:0", "nsq.http.listener": "127.0.0.1:0"}
-ACCEPT, RELEASE, REJECT = 1, 2, 3
+ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 GROUP = "workers"
 
 
@@ -162,6 +164,55 @@ def test_deleted_entries_are_nobodys_work(broker: BrokerProcess, redis: RawRedis
     again = member.fetch(max_wait_ms=20_000)[0]
     assert [count for _, _, count in again] == [2]
     assert [row[0] for row in pending(redis, key)] == [b"1-0"]
+
+
+def test_who_is_gone_leaves_nothing_behind(broker: BrokerProcess, redis: RawRedis, key: str) -> None:
+    add(redis, key, "a", "b")
+    redis.call("XGROUP", "CREATE", key, GROUP, "0")
+    member = ShareMember(broker.port, GROUP, key).join(1)
+    ((first, _, _),) = member.fetch(max_wait_ms=20_000, max_records=1, mode=1)[0]
+    assert [row[1] for row in pending(redis, key)] == [member.member_id.encode()]
+    assert member.settle((first, first, RENEW)) == ErrorCode.NONE
+    assert [row[1:] for row in pending(redis, key)] == [(member.member_id.encode(), 1)]
+    member.fetch_raw(session_epoch=-1)  # its session ends
+    wait_until(lambda: pending(redis, key) == [(b"1-0", b"", 1)] or None, "what it had nobody has")
+    wait_until(lambda: redis.call("XINFO", "CONSUMERS", key, GROUP) == [] or None, "the consumer is gone")
+
+
+def test_what_fails_too_often_is_a_dead_letter(broker: BrokerProcess, redis: RawRedis, key: str) -> None:
+    group = f"{key}-group"
+    letters = f"dlq.{key}"
+    settings = ["share.auto.offset.reset=earliest", "share.delivery.count.limit=2"]
+    settings += [f"errors.deadletterqueue.topic.name={letters}", "errors.deadletterqueue.copy.record.enable=true"]
+    assert run_command(["config", "set", "--bootstrap", broker.bootstrap, "--group", group, *settings]) == 0
+    config = ["--config", "errors.deadletterqueue.group.enable=true"]
+    assert run_command(["topic", "create", "--bootstrap", broker.bootstrap, letters, *config]) == 0
+    add(redis, key, "bad", "worse", "good")
+    redis.call("XGROUP", "CREATE", key, group, "0")
+    member = ShareMember(broker.port, group, key).join(1)
+    ((first, last, _),) = member.fetch(max_wait_ms=20_000)[0]
+    runs = (first, first, RELEASE), (first + 1, first + 1, REJECT), (last, last, ACCEPT)
+    assert member.settle(*runs) == ErrorCode.NONE
+    ((first, _, count),) = member.fetch(max_wait_ms=20_000)[0]
+    assert count == 2
+    assert member.settle((first, first, RELEASE)) == ErrorCode.NONE
+    assert redis.call("XPENDING", key, group)[0] == 0
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": key})
+    consumer.assign([TopicPartition(letters, 0, 0)])
+    found = [record for _ in range(2) if (record := consumer.poll(60)) is not None]
+    consumer.close()
+    assert sorted(msgspec.msgpack.decode(record.value() or b"")[1] for record in found) == [b"bad", b"worse"]
+
+
+def test_a_transaction_is_not_seen_half_done(broker: BrokerProcess, redis: RawRedis, key: str) -> None:
+    redis.call("XGROUP", "CREATE", key, GROUP, "0", "MKSTREAM")
+    worker = nsq_of(broker, key, 10)
+    commands = [("XADD", key, f"{number}-0", "name", f"{number}") for number in range(1, 6)]
+    done: list[tuple[str | bytes, ...]] = [("XDEL", key, f"{number}-0") for number in range(2, 6)]
+    assert redis.pipeline([("MULTI",), *commands, *done, ("EXEC",)])[-1][5:] == [1, 1, 1, 1]
+    message = worker.message()
+    assert message.body.endswith(b"1")
+    assert [row[0] for row in pending(redis, key)] == [b"1-0"], "nothing that the transaction deleted was given out"
 
 
 def test_entries_of_a_key_that_was_deleted_do_not_come_back(broker: BrokerProcess, redis: RawRedis, key: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -120,6 +121,10 @@ def test_another_broker_goes_on_with_the_group(tmp_path: Path) -> None:
             work_and_kill(cluster.bootstrap, redis, leader, next_leader)
 
 
+def _is_described(command: Callable[..., tuple[int, str]], group: str) -> bool | None:
+    return command("describe", group)[0] == 0 or None
+
+
 @pytest.mark.long
 def test_tools_at_any_broker_see_and_change_the_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Cluster(tmp_path, settings={**LISTENERS, **REPLICATED}) as cluster:
@@ -138,7 +143,7 @@ def test_tools_at_any_broker_see_and_change_the_groups(tmp_path: Path, capsys: p
                 return code, capsys.readouterr().out
 
             for group in groups:
-                wait_until(lambda group=group: command("describe", group)[0] == 0 or None, "the group is listed")
+                wait_until(partial(_is_described, command, group), "the group is listed")
                 (found,) = json.loads(command("describe", group, "--json")[1])
                 assert [(row["lag"], row["in_flight"]) for row in found["partitions"]] == [(3, 1)]
                 assert command("delete", group)[0] != 0, "alice has something"
