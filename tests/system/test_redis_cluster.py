@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Producer
 from redis import Redis
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -296,3 +297,36 @@ def _is_added(broker: BrokerProcess, key: str) -> bool:
 
 def _number(cluster: Cluster, wanted: BrokerProcess) -> int:
     return next(broker_id for broker_id, broker in cluster.brokers.items() if broker is wanted)
+
+
+def test_records_of_kafka_are_entries_with_the_same_ids_under_the_next_leader(cluster: Cluster) -> None:
+    with RawRedis(address(cluster.brokers[1])) as client:
+        client.call("XADD", "mixed", "1-0", "n", "x")
+        client.call("XGROUP", "CREATE", "mixed", "g", "0")
+    cluster.wait_until_in_sync("mixed")
+    leader = cluster.leader("mixed")
+    one = next(broker for broker in cluster.brokers.values() if broker is not leader)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+    values = [b"%d" % at for at in range(200)]
+    for value in values:
+        producer.produce("mixed", value, partition=0)
+    with RawRedis(address(one)) as client:
+        added = [client.call("XADD", "mixed", "*", "n", "x") for _ in range(5)]
+        assert producer.flush(60) == 0
+        wait_until(lambda: client.call("XLEN", "mixed") == 206, "all are there")
+        entries = client.call("XRANGE", "mixed", "-", "+")
+        assert set(added) <= {entry_id for entry_id, _ in entries}
+        assert [fields[1] for _, fields in entries if fields[1] != b"x"] == values
+        ids = [_id(entry_id) for entry_id, _ in entries]
+        assert ids == sorted(set(ids))
+        client.call("XREADGROUP", "GROUP", "g", "w", "COUNT", "150", "STREAMS", "mixed", ">")
+        pending = client.call("XPENDING", "mixed", "g")
+        leader.kill()
+        wait_until(lambda: _found(one, "XRANGE", "mixed", "-", "+") == entries, "the next leader has the same entries")
+        assert _found(one, "XPENDING", "mixed", "g") == pending
+    leader.start()
+
+
+def _found(broker: BrokerProcess, *words: str) -> Any:
+    with RawRedis(address(broker)) as client:
+        return client.call(*words)

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import msgspec
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla.cli.main import run as run_command
 from ottla.model.error_code import ErrorCode
@@ -119,6 +119,50 @@ def test_each_face_finishes_what_another_added(broker: BrokerProcess, redis: Raw
     worker.finish(second)
     assert worker.error().startswith(b"E_FIN_FAILED ")
     assert pending(redis, key) == []
+
+
+def test_records_of_each_protocol_are_work_for_all_in_the_order_of_ids(
+    broker: BrokerProcess, redis: RawRedis, key: str
+) -> None:
+    redis.call("XADD", key, "1-0", "n", "a")
+    redis.call("XGROUP", "CREATE", key, GROUP, "0")
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": key})
+    producer.init_transactions()
+    for value in (b"b", b"e"):  # committed after an entry that lies behind it
+        producer.begin_transaction()
+        producer.produce(key, value, partition=0)
+        producer.flush()
+        redis.call("XADD", key, "*", "n", value + b"+")
+        producer.commit_transaction()
+        wait_until(lambda v=value: _values(redis, key)[-1] == v or None, "it is an entry")  # type: ignore[misc]
+    publisher = nsq_of(broker, f"{key}-other")
+    publisher.publish(key, b"g")
+    wait_until(lambda: redis.call("XLEN", key) == 6 or None, "the message of NSQ is an entry")
+    assert _values(redis, key) == [b"a", b"b+", b"b", b"e+", b"e", b"g"]
+    worker = nsq_of(broker, key)
+    first = worker.message()
+    worker.finish(first)
+    second = worker.message()
+    third_id = redis.call("XREADGROUP", "GROUP", GROUP, "alice", "COUNT", "1", "STREAMS", key, ">")[0][1][0][0]
+    worker.send(b"RDY 0")
+    worker.finish(second)
+    member = ShareMember(broker.port, GROUP, key).join(1)
+    runs = member.fetch(max_wait_ms=20_000)[0]
+    owners = {row[0]: row[1] for row in pending(redis, key)}
+    ids = [entry_id for entry_id, _ in redis.call("XRANGE", key, "-", "+")]
+    assert [first.body, second.body] == [b"\x92\xc4\x01n\xc4\x01a", b"\x92\xc4\x01n\xc4\x02b+"]
+    assert third_id == ids[2]
+    taken = [entry_id for entry_id, owner in owners.items() if owner == member.member_id.encode()]
+    assert taken
+    assert taken == ids[3 : 3 + len(taken)]
+    for first_offset, last_offset, _ in runs:
+        assert member.settle((first_offset, last_offset, ACCEPT)) == ErrorCode.NONE
+    left = redis.call("XREADGROUP", "GROUP", GROUP, "alice", "STREAMS", key, ">")
+    assert [entry_id for entry_id, _ in left[0][1]] == ids[3 + len(taken) :]
+
+
+def _values(redis: RawRedis, key: str) -> list[bytes]:
+    return [fields[1] for _, fields in redis.call("XRANGE", key, "-", "+")]
 
 
 def test_what_is_over_time_is_given_to_another_face(broker: BrokerProcess, redis: RawRedis, key: str) -> None:

@@ -263,7 +263,8 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             SettingType.STRING,
             "",
             "The key of Redis clients for which the topic was made: database, colon and the key, percent-encoded. It "
-            "makes the topic a stream; set when that is made. Not a Kafka setting.",
+            "makes the topic a stream, which keeps its entries until they are trimmed, whatever retention.ms and "
+            "retention.bytes say; set when a stream is made. Not a Kafka setting.",
         ),
         _setting(
             "retention.bytes",

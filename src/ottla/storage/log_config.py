@@ -139,8 +139,8 @@ class LogConfig(Struct, frozen=True):
         if "compact" in cleanup_policy:
             # The newest segment is never compacted: it has to be closed in time (KIP-354).
             segment_ms = min(segment_ms, max_compaction_lag_ms)
-        # What waits is kept until it is delivered; the log start moves behind it.
-        is_delayed = bool(value("ottla.deliver.to"))
+        # What waits is kept until it is delivered, and a stream until it is trimmed; the log start moves behind it.
+        is_delayed, is_stream = bool(value("ottla.deliver.to")), bool(value("redis.key"))
         return cls(
             segment_bytes=number("segment.bytes"),
             segment_ms=segment_ms,
@@ -150,8 +150,8 @@ class LogConfig(Struct, frozen=True):
             message_timestamp_type=TimestampType(cast("str", value("message.timestamp.type"))),
             message_timestamp_before_max_ms=number("message.timestamp.before.max.ms"),
             message_timestamp_after_max_ms=number("message.timestamp.after.max.ms"),
-            retention_ms=-1 if is_delayed else number("retention.ms"),
-            retention_bytes=-1 if is_delayed else number("retention.bytes"),
+            retention_ms=-1 if is_delayed or is_stream else number("retention.ms"),
+            retention_bytes=-1 if is_delayed or is_stream else number("retention.bytes"),
             file_delete_delay_ms=number("file.delete.delay.ms"),
             cleanup_policy=cleanup_policy,
             min_cleanable_dirty_ratio=cast("float", value("min.cleanable.dirty.ratio")),
@@ -171,7 +171,7 @@ class LogConfig(Struct, frozen=True):
             is_delayed=is_delayed,
             ttl_ms=number("ottla.ttl.ms"),
             has_ttl_header=cast("bool", value("ottla.ttl.header")),
-            is_stream=bool(value("redis.key")),
+            is_stream=is_stream,
         )
 
 

@@ -43,10 +43,12 @@ def add_all(session: Session, adds: StreamAdds) -> bytes | None:
         return None
     try:
         stream = session.find(key)
-        replies = None if stream is None else stream.append_all(adds, session.now_ms)
+        if stream is None or not stream.log.has_room(adds.size_bytes):
+            return None
+        replies = stream.append_all(adds, session.now_ms)
     except (NodeMissingError, TopicMissingError, LoadingError, ElsewhereError):
         return None
-    if stream is not None and replies is not None:
+    if replies is not None:
         session.keyspace.changed(stream, len(adds))
     return replies
 
@@ -68,6 +70,8 @@ def _add(session: Session, key: bytes, fields: list[bytes], options: Options) ->
     if stream is None:
         stream = session.make(key)
     stream.require_tail()
+    if not stream.log.has_room(size := sum(map(len, fields))):
+        raise RedisError(f"ERR the entry of {size} bytes is larger than max.message.bytes of topic {stream.log.topic}")
     idempotent = None
     if options.producer is not None:
         idempotent = stream.idempotence.key_of(options.producer, options.idempotent_id or b"", fields)

@@ -74,6 +74,8 @@ class RedisGateway:
         self.keyspace = Keyspace(broker, config)
         self.waiters = Waiters(broker.timer)
         self.keyspace.on_change = self._changed
+        self.keyspace.serve_waiters = self.serve_waiters
+        self.keyspace.until_free = self.until_free
         self.forwarding = Forwarding(self)
         if self.keyspace.placement.has_peers:
             self.keyspace.topics.until_known = self.forwarding.until_known

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ottla.gateways.redis.entry_places import EntryAt, EntryPlaces
+from ottla.gateways.redis.entry_places import EntryAt, EntryPlaces, Stretch
 from ottla.gateways.redis.error import RedisError
 from ottla.gateways.redis.fetched import Fetched
 from ottla.gateways.redis.group_commands import entries_read_behind
@@ -111,8 +111,10 @@ class GroupShare:
         self._places = EntryPlaces(stream, partition, self._reader)
         self._holds = WorkerHolds(stream, group, self._freed, self._taken, self._lease_ended)
         self._rate = DeliveryRate()
-        self._cursor = (-1, 0)
-        """Of a last-delivered-id: where what lies behind it is looked for."""
+        self._looked = (-1, 0)
+        """A last-delivered-id, and an offset: what lies before it was looked at in vain for entries behind the id."""
+        self._own_from = (-1, 0)
+        """An id, and an offset at or before that of the stream's own entries behind it that are there."""
         self._leases: dict[Lease, TimerTask] = {}
         self._timed_out: dict[str, OnTimedOut] = {}
         self._gone: set[str] = set()
@@ -168,7 +170,8 @@ class GroupShare:
     def _has_fresh(self, limits: ShareLimits) -> bool:
         stream, group = self._stream, self._group
         is_behind = stream.length > 0 and stream.last_id > group.last_id
-        return is_behind and self._next_offset() < self._reader.end(limits.read_committed)
+        after, offset = self._looked
+        return is_behind and (after != group.last_id or offset < self._reader.end(limits.read_committed))
 
     async def acquire(
         self,
@@ -240,52 +243,80 @@ class GroupShare:
             return None
         left = set(wanted)
         try:
-            offset = self._places.near(wanted[0])
-            while True:
-                read = await self._reader.read(offset, max_bytes, count, read_committed=False)
-                if not read.batches:
-                    return None  # not on all replicas yet
-                places, batches = [], []
-                for batch, (at, entry_id) in self._places.entries_in(read, offset):
-                    if entry_id in left:
-                        left.discard(entry_id)
-                        places.append((at, entry_id))
-                        batches.append(batch)
-                    if entry_id >= wanted[-1]:
-                        break
-                if places:
-                    return _Found(read, places, batches, is_fresh=False)
-                offset = read.batches[-1].last_offset + 1
+            stretch = self._places.stretch_behind(wanted[0] - 1)
+            if stretch is None:
+                return None
+            last_id = max(each for each in wanted if each <= stretch.last_id)
+            found, _, _ = await self._look(stretch, stretch.offset, last_id, left.__contains__, count, max_bytes, False)
+            if found is not None:
+                left.difference_update(entry_id for _, entry_id in found.places)
+            return None if found is None else found._replace(is_fresh=False)  # it may not be on all replicas yet
         finally:
             self._holds.push_back(left)
+
+    async def _look(
+        self,
+        stretch: Stretch,
+        offset: int,
+        last_id: int,
+        is_wanted: Callable[[int], bool],
+        count: int,
+        max_bytes: int,
+        read_committed: bool,
+    ) -> tuple[_Found | None, int, bool]:
+        """Entries of a stretch that are wanted, of the first read that has some. Where none has, the offset up to which
+        that is so, and whether what lies behind it is behind `last_id`.
+        """
+        while True:
+            read = await self._reader.read(offset, max_bytes, count, read_committed)
+            if not read.batches:
+                return None, offset, False
+            places, batches = [], []
+            entry_id = -1
+            for batch, (at, entry_id) in self._places.entries_of(stretch, read, offset):
+                if is_wanted(entry_id):
+                    places.append((at, entry_id))
+                    batches.append(batch)
+                if len(places) >= count or entry_id >= last_id:
+                    break
+            if places:
+                return _Found(read, places, batches, is_fresh=True), offset, False
+            if entry_id >= last_id:
+                return None, offset, True
+            offset = stretch.next_offset(read.batches[-1].last_offset + 1)
 
     async def _fresh(self, limits: ShareLimits, count: int, max_bytes: int) -> _Found | None:
         """Entries behind last-delivered-id."""
         while self._has_fresh(limits):
-            after, offset = self._group.last_id, self._next_offset()
-            read = await self._reader.read(offset, max_bytes, count, limits.read_committed)
-            if not read.batches:
-                return None
-            places, batches = [], []
-            for batch, (at, entry_id) in self._places.entries_in(read, offset):
-                if entry_id > after and self._stream.has(entry_id):
-                    places.append((at, entry_id))
-                    batches.append(batch)
-                    if len(places) >= count:
-                        break
-            if places:
-                return _Found(read, places, batches, is_fresh=True)
-            if self._group.last_id == after:
-                self._cursor = after, read.batches[-1].last_offset + 1
+            after = at = self._group.last_id
+            end = self._reader.end(limits.read_committed)
+            while self._group.last_id == after:
+                stretch = self._places.stretch_behind(at)
+                if stretch is None:
+                    self._looked = after, end
+                    break
+                offset = stretch.offset
+                if not stretch.is_adopted and self._own_from[0] <= after:
+                    offset = max(offset, self._own_from[1])
+                found, offset, is_over = await self._look(
+                    stretch,
+                    offset,
+                    stretch.last_id,
+                    lambda each: each > after and self._stream.has(each),  # noqa: B023
+                    count,
+                    max_bytes,
+                    limits.read_committed,
+                )
+                if found is not None:
+                    return found
+                if not stretch.is_adopted and self._group.last_id == after:
+                    self._own_from = after, offset
+                is_cut = self._reader.end(limits.read_committed) < self.partition.high_watermark
+                if not is_over and (not stretch.is_written or is_cut):
+                    self._looked = after, end
+                    break  # what comes next is not readable yet
+                at = stretch.last_id
         return None
-
-    def _next_offset(self) -> int:
-        after, offset = self._cursor
-        last_id = self._group.last_id
-        if last_id != after:
-            near = self._places.near(last_id)
-            self._cursor = last_id, near if after < 0 or last_id < after else max(near, offset)
-        return self._cursor[1]
 
     def _give(self, member_id: str, limits: ShareLimits, found: _Found, fetched: Fetched, batch_size: int) -> Acquired:
         """Give a member what of this may still be given out, maybe nothing. Raises NodeMissingError."""
@@ -303,7 +334,8 @@ class GroupShare:
                 ids = [entry_id for _, entry_id in places]
                 entries_read = entries_read_behind(self._stream, group, ids)
                 self._stream.mark(now_ms, GroupSet(group.name, id_bytes(ids[-1]), entries_read))
-                self._cursor = ids[-1], places[-1][0] + 1
+                if not self._stream.is_adopted(ids[-1]):
+                    self._own_from = ids[-1], places[-1][0] + 1
             lease = Lease(member_id, now_ms + limits.lock_ms, limits.deliveries_max)
             counts = self._holds.take(lease, places, now_ms)
         self._gone.discard(member_id)

@@ -71,6 +71,7 @@ class KeyOpening:
                 stream = self._keyspace.new_stream(tried)
                 stream.log.open()
                 self._keyspace.spare[place] = stream
+                stream.log.adoption.watch()
                 return
             if await self._adopt(place, tried):
                 return
@@ -87,7 +88,7 @@ class KeyOpening:
             return True  # the command finds out by whom
         stream = self._keyspace.new_stream(topic)
         try:
-            await stream.log.load(set())
+            await self._keyspace.read(stream, set())
         except (KernelError, OSError) as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {topic} cannot be read: {error}") from error
         except ApiError as error:

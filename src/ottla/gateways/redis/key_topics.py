@@ -70,6 +70,16 @@ class KeyTopics:
             await self.until_known()
         return is_made
 
+    def require_fit(self, name: str) -> None:
+        """Refuse to make a stream of a topic that others have made and that cannot be one. Raises ApiError."""
+        topic = self._broker.image.topic(name)
+        if topic is not None and len(topic.partitions) != 1:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"topic {name} has several partitions, and a stream has one")
+        if "compact" in self._broker.replicas.get(name, 0).log.config.cleanup_policy:
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG, f"topic {name} is compacted (cleanup.policy), and a stream keeps all entries"
+            )
+
     def _is_known(self, name: str, *, is_led_here: bool) -> bool:
         if self._broker.image.topic(name) is None:
             return False

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from ottla.gateways.redis.adoption import Adoption
 from ottla.gateways.redis.error import RedisError
 from ottla.gateways.redis.key_opening import KeyOpening
 from ottla.gateways.redis.key_topics import KeyTopics
@@ -24,6 +25,7 @@ from ottla.gateways.redis.stream_log import Flush, StreamLog
 from ottla.gateways.redis.stream_records import Began, Dropped, Ended
 from ottla.metadata.image.image import topic_resource
 from ottla.model import redis_key
+from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.native.errors import KernelError
 from ottla.settings.topic_settings import REDIS_KEY
@@ -82,6 +84,10 @@ class Keyspace:
         """Told of keys whose streams have changed, for clients that wait for them."""
         self.on_groups: Callable[[Stream], None] = lambda stream: None
         """Told of streams that may have other groups than before."""
+        self.serve_waiters: Callable[[], None] = lambda: None
+        """Lets these clients look again."""
+        self.until_free: Callable[[], Awaitable[None]] = _at_once
+        """Returns when no transaction is under way."""
 
     # --- asking -----------------------------------------------------------------------------------------------------
 
@@ -102,6 +108,8 @@ class Keyspace:
         if stream.expires_ms is not None and stream.expires_ms <= now_ms:
             self.delete(stream, now_ms)
             return None
+        if stream.adopted_to < stream.log.adopted_by:
+            raise LoadingError
         if stream.log.latest is not None:
             self.awaited.add(stream.log.latest)
         return stream
@@ -151,8 +159,6 @@ class Keyspace:
         """A key is not among those that are served: see whether it is one that is to be read, or another broker's."""
         if self.unread and place in self.unread:
             raise TopicMissingError(place)
-        if not self.placement.has_peers:
-            return
         topic = self.placement.topic_of(place)
         if topic is None or topic in self.topics.dropped:
             return
@@ -170,10 +176,9 @@ class Keyspace:
 
     def live(self, database: int, now_ms: int) -> Iterator[tuple[bytes, Stream]]:
         """The keys of a database that this broker leads; those whose time is up are deleted. Raises as `find`."""
-        if self.placement.has_peers:
-            for place, _ in self.placement.led_here():
-                if place[0] == database and place[1] not in self.databases[database]:
-                    self.find(*place, now_ms)
+        for place, _ in self.placement.led_here():
+            if place[0] == database and place[1] not in self.databases[database]:
+                self.find(*place, now_ms)
         for key, stream in tuple(self.databases[database].items()):
             if self.find(database, key, now_ms) is not None:
                 yield key, stream
@@ -193,9 +198,23 @@ class Keyspace:
         database, key = stream.database, stream.key
         self.databases[database].pop(key)
         self.changed(stream)
-        stream.mark(now_ms, Ended())
+        self._end(stream, now_ms)
         self.on_groups(stream)
         self._keep_spare(stream)
+
+    def _end(self, stream: Stream, now_ms: int) -> None:
+        stream.mark(now_ms, Ended())
+        stream.log.ended()
+
+    def revive(self, stream: Stream, now_ms: int) -> bool:
+        """Another protocol has written to a topic without a key: make the key anew; returns whether there is one."""
+        place = self._place_of_topic(stream)
+        if place is None or self.spare.get(place) is not stream or place[1] in self.databases[place[0]]:
+            return False
+        self.databases[place[0]][place[1]] = self.spare.pop(place)
+        stream.mark(now_ms, Began(*place))
+        self._tell_key(stream)
+        return True
 
     def expire_later(self, stream: Stream, at_ms: int) -> None:
         """Have a key go at a time, even if nobody asks for it."""
@@ -223,7 +242,7 @@ class Keyspace:
         self.changed(stream)
         self._tell_key(stream)
         if before is not None:
-            before.mark(now_ms, Ended())
+            self._end(before, now_ms)
             self.on_groups(before)
             if self.placement.has_peers:
                 self._drop(before)  # two topics must not say that they have one key
@@ -236,13 +255,18 @@ class Keyspace:
             self._drop(stream)
         else:
             self.spare[place] = stream
-            self._broker.timer.schedule(SPARE_MS, lambda: self._spare_over(place, stream, stream.version))
+            version = stream.version
+            self._broker.timer.schedule(SPARE_MS, lambda: self._spare_over(place, stream, version))
+            stream.log.adoption.watch()
 
     def _place_of_topic(self, stream: Stream) -> Place | None:
         return self.placement.key_of(stream.log.topic)
 
     def _spare_over(self, place: Place, stream: Stream, version: int) -> None:
         if self.spare.get(place) is stream and stream.version == version:
+            if stream.log.has_undecided:
+                self._broker.timer.schedule(SPARE_MS, lambda: self._spare_over(place, stream, version))
+                return
             del self.spare[place]
             self._drop(stream)
 
@@ -304,6 +328,7 @@ class Keyspace:
         """Another broker leads the topic of a key now, or did meanwhile."""
         assert stream.key is not None
         del self.databases[stream.database][stream.key]
+        stream.log.adoption.end()
         self._note_unread((stream.database, stream.key), stream.log.topic)
 
     def _note_unread(self, place: Place, topic: str) -> None:
@@ -315,7 +340,21 @@ class Keyspace:
         stream = Stream(self.limits, self._journaled)
         stream.touch = self.cache.touch
         stream.log = StreamLog(stream, topic, self._broker, self._on_failed)
+        stream.log.adoption = Adoption(stream, self._broker, self)
         return stream
+
+    async def read(self, stream: Stream, replaced: set[str]) -> None:
+        """Read a stream from its log; of a topic without records of a stream see that it can be one. Raises ApiError,
+        KernelError, OSError.
+        """
+        topic = stream.log.topic
+        await stream.log.load(replaced)
+        if not stream.log.was_made_elsewhere:
+            return
+        place = self._place_of_topic(stream)
+        if place is None or place in self.spare or place[1] in self.databases[place[0]]:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"topic {topic} has the key of another stream in {REDIS_KEY}")
+        self.topics.require_fit(topic)
 
     async def load(self) -> None:
         """Find the streams that there are. Raises ApiError."""
@@ -327,7 +366,7 @@ class Keyspace:
             if is_led and REDIS_KEY in image.config(topic_resource(topic.name)):
                 stream = self.new_stream(topic.name)
                 try:
-                    await stream.log.load(replaced)
+                    await self.read(stream, replaced)
                 except (ApiError, KernelError, OSError) as error:
                     level = logging.INFO if isinstance(error, ApiError) else logging.ERROR
                     logger.log(level, "the stream of topic %s is not served here: %s", topic.name, error)
@@ -352,10 +391,11 @@ class Keyspace:
             if present is not None and present.log.topic == stream.log.topic and present.log.is_current:
                 return  # read twice at the same time
             if present is not None and present.log.is_current:
-                stream.mark(self._broker.clock.now_ms(), Ended())
+                self._end(stream, self._broker.clock.now_ms())
                 self._keep_spare(stream)
             else:
                 self.databases[stream.database][stream.key] = stream
+                stream.log.adoption.watch()
                 self._tell_key(stream)
                 self.on_groups(stream)
                 if stream.expires_ms is not None:
@@ -396,16 +436,21 @@ class Keyspace:
             return
         place = stream.database, stream.key
         del self.databases[stream.database][stream.key]
+        stream.log.adoption.end()
         self._failed[place] = stream
         self._broker.tasks.spawn(self._reload(place, stream.log.topic), "redis-reload")
 
     async def _reload(self, place: Place, topic: str) -> None:
         stream = self.new_stream(topic)
         try:
-            await stream.log.load(set())
+            await self.read(stream, set())
         except (ApiError, KernelError, OSError):
             self._note_unread(place, topic)
         else:
             self.place_stream(stream)
         finally:
             self._failed.pop(place, None)
+
+
+async def _at_once() -> None:
+    """Nobody holds anything up."""

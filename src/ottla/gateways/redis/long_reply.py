@@ -86,10 +86,8 @@ class Span:
         """What the log has of some nodes; None where all of them are in memory."""
         if all(part.entries is not None for part in group):
             return None
-        low, high = (group[-1], group[0]) if self._is_reverse else (group[0], group[-1])
-        found: dict[int, list[bytes]] = await self._stream.log.read_entries(
-            low.node.offset, low.node.first_id, high.last_id
-        )
+        parts = [(part.node, part.last_id) for part in (reversed(group) if self._is_reverse else group)]
+        found: dict[int, list[bytes]] = await self._stream.log.read_parts(parts)
         return found
 
     def _of_part(self, part: _Part, found: dict[int, list[bytes]] | None) -> Iterator[tuple[int, list[bytes]]]:

@@ -1,4 +1,5 @@
 """A node: neighbouring entries of a stream, as many as Redis keeps together. Approximate trimming removes whole ones.
+The entries of a node are either the stream's own records, or records of other writers.
 
 node     | first id ........ last id |     live and deleted entries, their size in Redis, where they begin in the log
 entries  {id: fields}                      of the live ones; None while they are only in the log
@@ -30,6 +31,7 @@ class Node:
         "offset",
         "removed",
         "row",
+        "runs",
         "size",
         "written_id",
     )
@@ -63,6 +65,13 @@ class Node:
         """Its row in a snapshot (`ottla.gateways.redis.stream_rows`), as long as it does not change."""
         self.home: NodeList | None = None
         """The nodes of the stream that it is one of."""
+        self.runs = b""
+        """Where its entries lie, if they are records of other writers (`ottla.gateways.redis.adopted_records`)."""
+
+    @property
+    def is_adopted(self) -> bool:
+        """Whether its entries are records of other writers."""
+        return bool(self.runs)
 
     @property
     def is_written(self) -> bool:

@@ -36,12 +36,13 @@ _DEFAULTS: Final = tuple(
 )
 """What else there is to a node, as it is of most."""
 
-_ROW: Final = struct.Struct(">3sQQ2sQQBIBIBIBQ2s16sB")
-_ROW_BEGINS: Final = b"\x98\xc4\x10"
+_ROW: Final = struct.Struct(">3sQQ2sQQBIBIBIBQ2s16sB2s")
+_ROW_BEGINS: Final = b"\x99\xc4\x10"
 _ID_BEGINS: Final = b"\xc4\x10"
 _UINT32: Final = 0xCE
 _UINT64: Final = 0xCF
 _NO_ARRAY: Final = 0x90
+_NO_BYTES: Final = b"\xc4\x00"
 
 RowLike = Sequence[Any]
 """First and last id in 16 bytes, live and deleted entries, size, offset, floor in 16 bytes, and whatever else there is:
@@ -322,4 +323,4 @@ def _encoded_row(*row: int) -> bytes:
     first_ms, first_sequence, last_ms, last_sequence, offset, count, deleted, size = row
     ids = _ROW_BEGINS, first_ms, first_sequence, _ID_BEGINS, last_ms, last_sequence
     numbers = _UINT32, count, _UINT32, deleted, _UINT32, size, _UINT64, offset
-    return _ROW.pack(*ids, *numbers, _ID_BEGINS, _NO_FLOOR, _NO_ARRAY)
+    return _ROW.pack(*ids, *numbers, _ID_BEGINS, _NO_FLOOR, _NO_ARRAY, _NO_BYTES)

@@ -14,6 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ottla.gateways.redis import stream_records as records
+from ottla.gateways.redis.adopted_records import Run, add_run
 from ottla.gateways.redis.group import UNKNOWN, Group
 from ottla.gateways.redis.idempotence import Idempotence
 from ottla.gateways.redis.listpack import entry_bytes, node_bytes
@@ -51,6 +52,7 @@ class Stream:
     __slots__ = (
         "_first_id",
         "_journaled",
+        "adopted_to",
         "changed",
         "database",
         "entries_added",
@@ -92,6 +94,8 @@ class Stream:
         """Nodes that have entries in the journal, in their order."""
         self.log: Any = None
         """Where its records go (`ottla.gateways.redis.stream_log`)."""
+        self.adopted_to = 0
+        """Below it is decided which records of other writers are entries."""
         self.database = 0
         self.key: bytes | None = None
         """None while there is no such key."""
@@ -184,6 +188,11 @@ class Stream:
     def has(self, entry_id: int) -> bool:
         """Whether an entry that was added once is still there."""
         return self._index_of(entry_id) is not None
+
+    def is_adopted(self, entry_id: int) -> bool:
+        """Whether an entry that is there is a record of another writer."""
+        index = self._index_of(entry_id)
+        return index is not None and self.nodes[index].is_adopted
 
     def has_tombstone(self, first: int) -> bool:
         """Whether something at an id or behind it was deleted by XDEL, among what is still there. Raises
@@ -289,7 +298,7 @@ class Stream:
 
     def require_tail(self) -> None:
         """Raises NodeMissingError where the entries of the last node are not in memory: nothing can be added then."""
-        if self.nodes and self.nodes[-1].entries is None:
+        if self.nodes and self.nodes[-1].entries is None and not self.nodes[-1].is_adopted:
             raise NodeMissingError(self, len(self.nodes) - 1)
 
     def append(self, entry_id: int, fields: list[bytes], now_ms: int) -> None:
@@ -308,7 +317,11 @@ class Stream:
         """
         self.require_tail()
         limits, node = self.limits, self.nodes[-1] if self.nodes else None
-        tail = None if node is None else (node.first_id, node.size, node.count + node.deleted, node.names)
+        tail = (
+            None
+            if node is None or node.is_adopted
+            else (node.first_id, node.size, node.count + node.deleted, node.names)
+        )
         made = adds.assign(self.last_id, now_ms, tail, self._node_bytes_max, max(0, limits.entries_max))
         if made is None:
             return None
@@ -366,7 +379,7 @@ class Stream:
         nodes = self.nodes
         node = nodes[-1] if nodes else None
         names = fields[::2]
-        if node is None or self._is_full(node, fields):
+        if node is None or node.is_adopted or self._is_full(node, fields):
             begins = is_same = True
             node = self._grow(entry_id, names, node)
         else:
@@ -473,7 +486,7 @@ class Stream:
     def load_entry(self, entry_id: int, offset: int, *, begins: bool) -> None:
         """For loading: the record of an entry, in the order of the log."""
         nodes = self.nodes
-        if begins or not nodes:
+        if begins or not nodes or nodes[-1].is_adopted:
             node = Node(entry_id, offset)
             node.entries = None
             nodes.append(node)
@@ -493,6 +506,28 @@ class Stream:
         self.changed.clear()
         self.nodes = NodeList(self.changed)
         self.length, self._first_id = 0, 0
+
+    def adopt(self, run: Run, size: int, *, begins: bool) -> None:
+        """Records of another writer are entries, whose ids are above all others; `size` is how many bytes they have."""
+        nodes = self.nodes
+        if begins or not nodes or not nodes[-1].is_adopted:
+            if nodes:
+                nodes[-1].grows = False
+            node = Node(run.first_id, run.offset)
+            node.entries = None
+            nodes.append(node)
+        node = nodes[-1]
+        node.row = None
+        node.runs = add_run(node.runs, run)
+        node.size += size
+        node.count += run.record_count
+        node.last_id = node.written_id = run.last_id
+        self.changed.add(node)
+        if not self.length:
+            self._first_id = run.first_id
+        self.length += run.record_count
+        self.entries_added += run.record_count
+        self.last_id = run.last_id
 
     def load_rows(self, rows: Sequence[Row]) -> None:
         """For loading: nodes that are on disk, by their ids, behind all others."""

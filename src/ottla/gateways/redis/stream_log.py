@@ -8,13 +8,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from contextlib import suppress
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from ottla.broker.produce import PartitionWrite
 from ottla.broker.record_deletion import RecordsBefore
 from ottla.gateways.redis import stream_records as records
+from ottla.gateways.redis.adopted_reader import fill_nodes, read_runs
+from ottla.gateways.redis.adopted_records import Record, own_records, runs_of, sort_batches
 from ottla.gateways.redis.listpack import entry_bytes, node_bytes
 from ottla.gateways.redis.stream_id import SEQUENCE_MAX
 from ottla.gateways.redis.stream_index import FILE_NAME, part_of, read_parts, restore
@@ -22,10 +26,12 @@ from ottla.gateways.redis.stream_snapshot import SnapshotReader, is_worth_cleani
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import broker_principal
-from ottla.native import StreamAdds, build_stream_batch, decode_records, walk_batches
+from ottla.native import StreamAdds, build_stream_batch, decode_records
+from ottla.native.errors import KernelError
 from ottla.replication.leader import ACKS_ALL
 from ottla.replication.partition import NO_EPOCH
 from ottla.runtime.disk import OsDisk
+from ottla.runtime.turns import next_turn
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -41,8 +47,9 @@ _ANEW: Final = 1 << 60
 """Rows of an index that is to be written as a whole the next time."""
 
 BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
-"""A batch with more than one record is not larger."""
+"""A batch with more than one record is not larger, nor than half of what the topic takes: headers are not counted."""
 APPEND_TIMEOUT_MS: Final = 30_000
+RECORD_OVERHEAD: Final = 512
 COMMIT_LOOK_MS: Final = 5
 LOAD_BYTES: Final = 4 * 1024 * 1024
 FREED_RECORDS_MIN: Final = 10_000
@@ -51,6 +58,7 @@ READ_BYTES: Final = 256 * 1024
 NEIGHBOURS: Final = 8
 """So many nodes before the one that is needed are read with it."""
 NODES_MAX: Final = 4096
+NODES_A_TURN: Final = 20_000
 INDEX_RECORDS: Final = 20_000
 """So many records are read from the log at a start at least, without anything that the index says."""
 INDEX_PENDING_FACTOR: Final = 4
@@ -109,6 +117,14 @@ class StreamLog:
         self._index_rows = 0
         self._is_indexing = False
         self._unclear: tuple[int, Exception] | None = None  # a change that does not go with what was read before it
+        self._ends: Flush | None = None  # with the mark by which the key was deleted last
+        self.adopted_by = 0
+        """The stream is not served before it is decided below this offset which records of other writers are entries.
+        """
+        self.adoption: Any = None
+        """Makes records of other writers entries (`ottla.gateways.redis.adoption`)."""
+        self.has_own = False
+        """Whether the log has a record of the stream itself."""
 
     def open(self) -> None:
         """Serve the stream from now on. Raises ApiError where another broker leads its topic."""
@@ -123,6 +139,16 @@ class StreamLog:
             return False
         partition, leader_epoch = self._opened
         return partition.is_leader and partition.leader_epoch == leader_epoch
+
+    @property
+    def _bytes_max(self) -> int:
+        """Of a batch, as the topic has it."""
+        assert self._opened is not None, "it is served"
+        return self._opened[0].log.config.max_message_bytes
+
+    def has_room(self, size: int) -> bool:
+        """Whether the topic takes entries of so many bytes in one batch, about."""
+        return 2 * size + RECORD_OVERHEAD <= self._bytes_max or size + size // 16 + RECORD_OVERHEAD <= self._bytes_max
 
     def journal_began(self) -> Flush:
         """There are changes that are to be written soon."""
@@ -143,7 +169,7 @@ class StreamLog:
         nodes, stream.unwritten = stream.unwritten, []
         assert flush is not None
         assert journal
-        parts = _parts_of(journal)
+        parts = _parts_of(journal, min(BATCH_BYTES_MAX, self._bytes_max // 2))
         flush.undecided = len(parts)
         marks = [(node, node.last_id) for node in nodes]
         before = 0
@@ -159,6 +185,9 @@ class StreamLog:
                 logger.error("changes of the stream in topic %s were not written: %s", self.topic, ack.message)
                 self._decided(flush, ack.message or ack.error.name)
                 return
+            if flush is self._ends or self._stream.adopted_to == ack.base_offset:
+                self._stream.adopted_to = max(self._stream.adopted_to, ack.base_offset + count)
+            self.has_own = True
             self._end_offset = ack.base_offset + count
             self._unindexed += count
             for node, last_id in marks:
@@ -193,13 +222,13 @@ class StreamLog:
         Raises ApiError.
         """
         stream, partition = self._stream, self._partition()
-        first = stream.nodes[0].offset if stream.nodes else partition.high_watermark
+        first = min(stream.adopted_to, await self._first_needed(partition))
         is_prefix = first - partition.log.log_start_offset >= FREED_RECORDS_MIN
         cleans = is_worth_cleaning(stream, partition.high_watermark)
         if not is_prefix and not cleans:
             return
         async for _ in prepare(stream, self._end_offset):
-            await asyncio.sleep(0)
+            await next_turn()
             if not self.is_current:
                 return
         if stream.key is None:
@@ -214,6 +243,21 @@ class StreamLog:
         if isinstance(outcome, ApiError):
             raise outcome
 
+    async def _first_needed(self, partition: Partition) -> int:
+        """The least offset of the nodes. Those of the stream's own entries rise with ids."""
+        nodes, offset = self._stream.nodes, partition.high_watermark
+        for at, node in enumerate(nodes.live, 1):
+            if node.is_adopted:
+                offset = min(offset, node.offset)
+            if not at % NODES_A_TURN:
+                await next_turn()
+        for at, node in enumerate(nodes, 1):
+            if not node.is_adopted:
+                return min(offset, node.offset)
+            if not at % NODES_A_TURN:
+                await next_turn()
+        return offset
+
     # --- reading ----------------------------------------------------------------------------------------------------
 
     def _partition(self) -> Partition:
@@ -226,27 +270,58 @@ class StreamLog:
         await self._until_committed(partition)
         start_offset = partition.log.log_start_offset
         offset = await self._restore(partition)
+        self.has_own = offset is not None
         offset = start_offset if offset is None else offset
-        snapshots = SnapshotReader(self._stream)
+        stream, snapshots = self._stream, SnapshotReader(self._stream)
+        stream.adopted_to = max(stream.adopted_to, start_offset)
+        is_decided = stream.adopted_to >= offset  # about the records of other writers so far
         while offset < partition.high_watermark:
             data = await partition.read_bytes(offset, LOAD_BYTES)
-            found = _decoded(data, offset)
-            for at, _, _, value, headers in found:
+            batches = await self._broker.tasks.in_thread(sort_batches, data)
+            for at, _, _, value, headers in await self._broker.tasks.in_thread(own_records, data, batches, offset):
+                self.has_own = True
                 header = records.kind_of(headers)
                 if header is None or value is None:
                     continue
                 entry_id = records.entry_id_of(header)
                 if entry_id is not None:
                     snapshots.give_up()
-                    self._stream.load_entry(entry_id, at, begins=header[:1] == records.NODE)
+                    stream.load_entry(entry_id, at, begins=header[:1] == records.NODE)
                 else:
                     mark = self._apply(at, value, snapshots)
                     if isinstance(mark, records.Began) and mark.replaced:
                         replaced.add(mark.replaced)
-            self._unindexed += len(found)
-            offset = _end_of(data, partition.high_watermark)
+                    if isinstance(mark, records.Ended):
+                        stream.adopted_to = max(stream.adopted_to, at)
+            self._unindexed += sum(each.record_count for each in batches.all)
+            offset = batches.all[-1].last_offset + 1 if batches.all else partition.high_watermark
+            is_decided = is_decided and not any(each.batch.last_offset >= stream.adopted_to for each in batches.foreign)
+            if is_decided:
+                stream.adopted_to = max(stream.adopted_to, offset)
+
         if self._unclear is not None:
             logger.warning("topic %s: record %d is not read as a change: %s", self.topic, *self._unclear)
+
+    def ended(self) -> None:
+        """The key is deleted, and with it what other writers have appended before the mark that says so."""
+        self._ends = self.latest
+        self._stream.adopted_to = max(self._stream.adopted_to, self._partition().log.log_end_offset)
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it is not known yet where the mark lies by which the key was deleted last."""
+        return self._ends is not None and not self._ends.is_done
+
+    @property
+    def has_undecided(self) -> bool:
+        """Whether there are records of which it is not decided whether they are entries: no commit, or no look yet."""
+        partition = self._broker.replicas.find(self.topic, 0)
+        return partition is not None and self._stream.adopted_to < partition.log.log_end_offset
+
+    @property
+    def was_made_elsewhere(self) -> bool:
+        """Whether the log has records, and all of them are of other writers."""
+        return not self.has_own and self.has_undecided
 
     async def _until_committed(self, partition: Partition) -> None:
         """Wait until all that was in the log when this broker came to lead it is committed: some of it has been
@@ -303,13 +378,27 @@ class StreamLog:
         self._stream.changed.clear()
         return offset
 
+    async def read_parts(self, parts: Sequence[tuple[Node, int]]) -> dict[int, list[bytes]]:
+        """The entries of some nodes, each up to an id, be they deleted or not; nodes and entries are in the order of
+        ids. Raises ApiError, KernelError.
+        """
+        found: dict[int, list[bytes]] = {}
+        for is_adopted, group in groupby(parts, key=lambda part: part[0].is_adopted):
+            some = list(group)
+            if is_adopted:
+                runs = [run for node, last_id in some for run in runs_of(node.runs) if run.first_id <= last_id]
+                found |= await read_runs(self._partition(), self._broker.tasks, runs)
+            else:
+                found |= await self.read_entries(some[0][0].offset, some[0][0].first_id, some[-1][1])
+        return found
+
     async def read_entries(self, offset: int, first_id: int, last_id: int) -> dict[int, list[bytes]]:
         """What lies in the log from an offset on of an interval of ids, be it deleted or not. Raises ApiError."""
         partition = self._partition()
         found: dict[int, list[bytes]] = {}
         while offset < partition.high_watermark:
-            data = await partition.read_bytes(offset, READ_BYTES)
-            for _, _, _, value, headers in _decoded(data, offset):
+            decoded, end_offset = _decoded(await partition.read_bytes(offset, READ_BYTES), offset)
+            for _, _, _, value, headers in decoded:
                 kind = records.kind_of(headers)
                 entry_id = None if kind is None else records.entry_id_of(kind)
                 if entry_id is None or value is None:
@@ -318,7 +407,9 @@ class StreamLog:
                     found[entry_id] = records.decode_fields(value)
                 if entry_id >= last_id:
                     return found
-            offset = _end_of(data, partition.high_watermark)
+            if end_offset <= offset:
+                break
+            offset = end_offset
         return found
 
     # --- the index ----------------------------------------------------------------------------------------------------
@@ -362,6 +453,20 @@ class StreamLog:
 
     # --- reading nodes ------------------------------------------------------------------------------------------------
 
+    def _neighbours(self, index: int, read_bytes: int) -> list[Node]:
+        """A node and those beside it of the same kind that are read with it."""
+        nodes = self._stream.nodes
+        wanted = nodes[index]
+        is_backwards = index + 1 == len(nodes) or nodes[index + 1].entries is not None
+        first, size = index, 0
+        while first and nodes[first - 1].entries is None:
+            size += nodes[first - 1].size or read_bytes // NEIGHBOURS
+            if index - first >= NEIGHBOURS and not (is_backwards and size <= read_bytes):
+                break
+            first -= 1
+        end = index + 1 if is_backwards else first + NODES_MAX
+        return [node for node in nodes[first:end] if node.is_written and node.is_adopted == wanted.is_adopted]
+
     async def load_nodes(self, index: int, read_bytes: int) -> tuple[list[Node], int]:
         """Have the entries of a node in memory again, and of its neighbours within some bytes: of those before it where
         the one behind it is there, for then the stream is read from its end.
@@ -370,27 +475,23 @@ class StreamLog:
         """
         stream, partition = self._stream, self._partition()
         wanted = stream.nodes[index]
-        is_backwards = index + 1 == len(stream.nodes) or stream.nodes[index + 1].entries is not None
-        first, size = index, 0
-        while first and stream.nodes[first - 1].entries is None:
-            size += stream.nodes[first - 1].size or read_bytes // NEIGHBOURS
-            if index - first >= NEIGHBOURS and not (is_backwards and size <= read_bytes):
-                break
-            first -= 1
-        end = index + 1 if is_backwards else first + NODES_MAX
-        filling = _Filling(stream, [node for node in stream.nodes[first:end] if node.is_written])
+        nodes = self._neighbours(index, read_bytes)
+        if wanted.is_adopted:
+            return await fill_nodes(stream, partition, self._broker.tasks, nodes, wanted, read_bytes)
+        filling = _Filling(stream, nodes)
         offset, used = filling.nodes[0].offset, 0
         while filling.nodes and offset < partition.high_watermark:
             data = await partition.read_bytes(offset, min(max(READ_BYTES, read_bytes - used), LOAD_BYTES))
             used += len(data)
-            for _, _, _, value, headers in _decoded(data, offset):
+            decoded, end_offset = _decoded(data, offset)
+            for _, _, _, value, headers in decoded:
                 kind = records.kind_of(headers)
                 entry_id = None if kind is None else records.entry_id_of(kind)
                 if entry_id is not None and value is not None:
                     filling.add(entry_id, value)
                 if not filling.nodes:
                     break
-            offset = _end_of(data, partition.high_watermark)
+            offset = end_offset if end_offset > offset else partition.high_watermark
             if wanted.entries is not None and used >= read_bytes:
                 break
         if offset >= partition.high_watermark:
@@ -446,27 +547,24 @@ def _fill(node: Node, found: dict[int, list[bytes]], stream: Stream) -> None:
     stream.touch(node)
 
 
-Decoded = list[tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]]
+def _decoded(data: bytes, offset: int) -> tuple[list[Record], int]:
+    """The records of a part of a log from an offset on, at least the stream's own, and the offset where it ends."""
+    with suppress(KernelError):  # what other writers have written may be beyond reading
+        found = decode_records(data, max_decompressed_bytes=DECOMPRESSED_BYTES_MAX, start_offset=offset)
+        if found:
+            return found, found[-1][0] + 1
+    batches = sort_batches(data)
+    return own_records(data, batches, offset), batches.all[-1].last_offset + 1 if batches.all else offset
 
 
-def _decoded(data: bytes, offset: int) -> Decoded:
-    return decode_records(data, max_decompressed_bytes=DECOMPRESSED_BYTES_MAX, start_offset=offset)
-
-
-def _end_of(data: bytes, otherwise: int) -> int:
-    """The offset behind batches, the last of which may be empty."""
-    batches, _, _ = walk_batches(data, check_crc=False)
-    return batches[-1].last_offset + 1 if batches else otherwise
-
-
-def _parts_of(journal: list[records.Journaled]) -> list[list[records.Journaled]]:
+def _parts_of(journal: list[records.Journaled], bytes_max: int) -> list[list[records.Journaled]]:
     """What goes into each batch: as few as hold the records within the limit."""
     parts: list[list[records.Journaled]] = [[]]
     size = 0
     for each in journal:
         each_bytes = each.size_bytes if isinstance(each, StreamAdds) else len(each[2])
         size += each_bytes
-        if size > BATCH_BYTES_MAX and parts[-1]:
+        if size > bytes_max and parts[-1]:
             parts.append([])
             size = each_bytes
         parts[-1].append(each)

@@ -3,7 +3,8 @@
     entry    header `redis` = kind, id in 16 bytes      value = MessagePack array: name, value, name, value, ...
     mark     header `redis` = kind                      value = MessagePack array: what changed
 
-Kinds: E an entry, N one that begins a node, M a mark. Records of other writers have no such header and are no entries.
+Kinds: E an entry, N one that begins a node, M a mark. Records of other writers have no such header; they become entries
+by a mark (`Adopted`).
 A mark says what is so after it, so that reading a log again gives the stream that was.
 """
 
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct
 
+from ottla.gateways.redis.adopted_records import Run
 from ottla.gateways.redis.group import Group
 from ottla.gateways.redis.stream_id import ID_BYTES, ID_MAX, id_bytes
 from ottla.gateways.redis.stream_rows import Row
@@ -32,6 +34,10 @@ Journaled = Record | StreamAdds
 
 ROWS_MAX: Final = 5_000
 """Nodes of one record of a snapshot."""
+AdoptedRow = tuple[int, int, bytes, int, bool]
+"""Neighbouring records of other writers: offset and number, the id of the first, their bytes, and whether they begin a
+node."""
+
 HELD_MAX: Final = 10_000
 """Pending entries of one record of a snapshot."""
 
@@ -234,6 +240,7 @@ class Kept(Mark, frozen=True, tag="kept"):
     expires_ms: int | None
     idempotence: tuple[int, int]
     groups: list[KeptGroup]
+    adopted_to: int = 0
 
     def apply(self, stream: "Stream") -> None:
         """Make the change."""
@@ -242,6 +249,7 @@ class Kept(Mark, frozen=True, tag="kept"):
         stream.entries_added, stream.expires_ms = self.entries_added, self.expires_ms
         stream.idempotence.configure(*self.idempotence)
         stream.idempotence.forget()
+        stream.adopted_to = max(stream.adopted_to, self.adopted_to)
         stream.groups = {}
         for kept in self.groups:
             group = stream.groups[kept.name] = Group(kept.name, _id(kept.last_id), kept.entries_read)
@@ -327,6 +335,19 @@ class Configured(Mark, frozen=True, tag="configured"):
         stream.idempotence.configure(self.duration_s, self.size)
 
 
+class Adopted(Mark, frozen=True, tag="adopted"):
+    """Records of other writers are entries from now on; whatever else such writers have below an offset never is."""
+
+    end_offset: int
+    rows: list[AdoptedRow]
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        for offset, count, first_id, size, begins in self.rows:
+            stream.adopt(Run(offset, count, _id(first_id)), size, begins=begins)
+        stream.adopted_to = max(stream.adopted_to, self.end_offset)
+
+
 AnyMark = (
     Began
     | Ended
@@ -348,6 +369,7 @@ AnyMark = (
     | Snapshot
     | NodeRows
     | Recalled
+    | Adopted
 )
 _decode_mark: Any = msgspec.msgpack.Decoder(AnyMark).decode
 
@@ -386,6 +408,7 @@ def snapshot(stream: "Stream", now_ms: int) -> list[Mark]:
             stream.expires_ms,
             (known.duration_s, known.size),
             groups,
+            stream.adopted_to,
         )
     ]
     for group in stream.groups.values():

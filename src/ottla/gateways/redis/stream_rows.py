@@ -9,8 +9,9 @@ import msgspec
 from ottla.gateways.redis.node import Node
 from ottla.gateways.redis.stream_id import id_bytes
 
-Row = tuple[bytes, bytes, int, int, int, int, bytes, tuple[bytes, ...]]
-"""A node: first and last id, live and deleted entries, size, offset, floor, and the entries that are deleted singly."""
+Row = tuple[bytes, bytes, int, int, int, int, bytes, tuple[bytes, ...], bytes]
+"""A node: first and last id, live and deleted entries, size, offset, floor, the entries that are deleted singly, and
+where records of other writers lie."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -26,6 +27,7 @@ def row_of(node: Node, lowest_offset: int = 0) -> Row:
         node.offset if node.offset >= 0 else lowest_offset,
         id_bytes(node.floor),
         tuple(id_bytes(each) for each in node.removed or ()),
+        node.runs,
     )
 
 
@@ -36,6 +38,7 @@ def node_of(row: Row) -> Node:
     node.count, node.deleted, node.size = row[2:5]
     node.floor = int.from_bytes(row[6], "big")
     node.removed = {int.from_bytes(each, "big") for each in row[7]} or None
+    node.runs = row[8]
     node.entries = None
     return node
 

@@ -110,7 +110,7 @@ def test_a_node_whose_entries_are_let_go_of_is_settled() -> None:
 
 def row(first_id: int, count: int = 1, *removed: int) -> Row:
     ids = tuple(map(id_bytes, removed))
-    return id_bytes(first_id), id_bytes(first_id + 2), count, len(removed), 40, 7, bytes(16), ids
+    return id_bytes(first_id), id_bytes(first_id + 2), count, len(removed), 40, 7, bytes(16), ids, b""
 
 
 @given(

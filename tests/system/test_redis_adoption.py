@@ -1,0 +1,224 @@
+"""Records of Kafka's and NSQ's clients on the topic of a stream are entries for Redis clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+
+from tests.broker_process import BrokerProcess
+from tests.cluster import wait_until
+from tests.redis_client import RawRedis, ReplyError
+from tests.system.redis_address import redis_address as address
+
+LISTENERS = {"redis.listener": "127.0.0.1:0"}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("adoption") / "data", LISTENERS) as process:
+        yield process
+
+
+@pytest.fixture
+def client(broker: BrokerProcess) -> Iterator[RawRedis]:
+    with RawRedis(address(broker)) as made:
+        yield made
+
+
+@pytest.fixture
+def key() -> str:
+    return f"orders-{uuid4().hex[:8]}"
+
+
+def producer_of(broker: BrokerProcess, **options: Any) -> Producer:
+    return Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0, **options})
+
+
+def produce(producer: Producer, topic: str, *values: bytes | None, **options: Any) -> None:
+    for value in values:
+        producer.produce(topic, value, partition=0, **options)
+    assert producer.flush(30) == 0
+
+
+def values_of(client: RawRedis, key: str) -> list[bytes]:
+    return [entry[1][1] for entry in client.call("XRANGE", key, "-", "+")]
+
+
+def wait_for_length(client: RawRedis, key: str, length: int) -> None:
+    wait_until(lambda: client.call("XLEN", key) == length, f"there are {length} entries")
+
+
+def id_of(text: bytes) -> tuple[int, int]:
+    milliseconds, _, sequence = text.partition(b"-")
+    return int(milliseconds), int(sequence)
+
+
+def test_a_record_of_kafka_is_an_entry_with_its_key_and_headers(
+    broker: BrokerProcess, client: RawRedis, key: str
+) -> None:
+    client.call("XADD", key, "1-1", "n", "1")
+    client.call("XGROUP", "CREATE", key, "g", "0")
+    producer = producer_of(broker)
+    produce(producer, key, b"tea", key=b"k1", headers=[("trace", b"7"), ("redis.key", None)])
+    produce(producer, key, None)
+    wait_for_length(client, key, 3)
+    last = client.call("XADD", key, "*", "n", "2")
+    entries = client.call("XRANGE", key, "-", "+")
+    assert [fields for _, fields in entries] == [
+        [b"n", b"1"],
+        [b"value", b"tea", b"key", b"k1", b"header.trace", b"7", b"header.redis.key", b""],
+        [b"value", b""],
+        [b"n", b"2"],
+    ]
+    ids = [entry_id for entry_id, _ in entries]
+    assert list(map(id_of, ids)) == sorted(set(map(id_of, ids)))
+    assert ids[-1] == last
+    assert client.call("XREVRANGE", key, "+", "-") == entries[::-1]
+    assert client.call("XREADGROUP", "GROUP", "g", "w", "COUNT", "3", "STREAMS", key, ">") == [
+        [key.encode(), entries[:3]]
+    ]
+    (group,) = client.call("XINFO", "GROUPS", key)
+    told = dict(zip(group[::2], group[1::2], strict=True))
+    assert (told[b"entries-read"], told[b"lag"], told[b"pending"]) == (3, 1, 3)
+    assert client.call("XDEL", key, ids[1]) == 1
+    assert client.call("XRANGE", key, ids[1], ids[1]) == []
+    assert client.call("XTRIM", key, "MAXLEN", "1") == 2
+    assert client.call("XRANGE", key, "-", "+") == entries[3:]
+
+
+def test_a_client_that_waits_sees_a_record_of_kafka(broker: BrokerProcess, client: RawRedis, key: str) -> None:
+    client.call("XGROUP", "CREATE", key, "g", "$", "MKSTREAM")
+    producer = producer_of(broker)
+    with RawRedis(address(broker)) as plain, RawRedis(address(broker)) as worker:
+        for number in range(3):
+            plain.send("XREAD", "BLOCK", "0", "STREAMS", key, "$")
+            worker.send("XREADGROUP", "GROUP", "g", "w", "BLOCK", "0", "STREAMS", key, ">")
+            wait_until(lambda: b"blocked_clients:2\r\n" in client.call("INFO", "clients"), "both wait")
+            produce(producer, key, b"%d" % number)
+            for each in (plain, worker):
+                ((_, ((_, fields),)),) = each.reply()
+                assert fields == [b"value", b"%d" % number]
+
+
+def test_records_that_came_while_nobody_looked_are_there_at_the_first_look(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", LISTENERS) as broker:
+        with RawRedis(address(broker)) as client:
+            client.call("XADD", "orders", "1-1", "n", "1")
+        producer = producer_of(broker, **{"linger.ms": 50, "compression.type": "gzip"})
+        produce(producer, "orders", *(b"%d" % number for number in range(3_000)))
+        broker.kill()
+        broker.start()
+        produce(producer_of(broker), "orders", b"last")
+        with RawRedis(address(broker)) as client:
+            assert client.call("XLEN", "orders") == 3_002
+            assert values_of(client, "orders") == [b"1", *(b"%d" % number for number in range(3_000)), b"last"]
+            entries = client.call("XRANGE", "orders", "-", "+")
+            assert client.call("XTRIM", "orders", "MAXLEN", "1000") == 2_002
+            assert client.call("XDEL", "orders", entries[-1][0], entries[2_500][0]) == 2
+        broker.kill()
+        broker.start()
+        with RawRedis(address(broker)) as client:
+            left = [entry for number, entry in enumerate(entries) if 2_002 <= number < 3_001 and number != 2_500]
+            assert client.call("XRANGE", "orders", "-", "+") == left
+            assert client.call("XREVRANGE", "orders", "+", "-", "COUNT", "3") == left[:-4:-1]
+
+
+def test_only_what_is_committed_becomes_entries(broker: BrokerProcess, client: RawRedis, key: str) -> None:
+    client.call("XADD", key, "1-1", "n", "1")
+    producer = producer_of(broker, **{"transactional.id": key})
+    producer.init_transactions()
+    for is_committed in (False, True, False):
+        producer.begin_transaction()
+        producer.produce(key, b"%d" % is_committed, partition=0)
+        producer.flush()
+        client.call("XADD", key, "*", "n", "x")
+        if is_committed:
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
+    produce(producer_of(broker), key, b"end")
+    wait_until(lambda: values_of(client, key)[-1] == b"end", "the last one is there")
+    assert sorted(values_of(client, key)) == sorted([b"1", b"x", b"x", b"1", b"x", b"end"])
+
+
+def test_a_record_after_del_makes_the_key_anew(broker: BrokerProcess, client: RawRedis, key: str) -> None:
+    client.call("XADD", key, "1-1", "n", "1")
+    produce(producer_of(broker), key, b"before")
+    wait_for_length(client, key, 2)
+    assert client.call("DEL", key) == 1
+    assert client.call("EXISTS", key) == 0
+    produce(producer_of(broker), key, b"after")
+    wait_for_length(client, key, 1)
+    assert values_of(client, key) == [b"after"]
+    assert client.call("RENAME", key, f"{key}-2") == "+OK"
+    produce(producer_of(broker), key, b"renamed")
+    wait_for_length(client, f"{key}-2", 2)
+    assert values_of(client, f"{key}-2") == [b"after", b"renamed"]
+
+
+def test_a_transaction_of_redis_does_not_see_records_come_in_between(
+    broker: BrokerProcess, client: RawRedis, key: str
+) -> None:
+    client.call("XADD", key, "1-1", "n", "1")
+    assert client.call("WATCH", key) == "+OK"
+    produce(producer_of(broker), key, b"tea")
+    with RawRedis(address(broker)) as other:
+        wait_for_length(other, key, 2)
+    assert client.pipeline([("MULTI",), ("XLEN", key), ("EXEC",)])[-1] is None
+
+
+def _set_key(broker: BrokerProcess, topic: str, key: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    entry = ConfigEntry("redis.key", f"0:{key}", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(30)
+
+
+def _create(broker: BrokerProcess, topic: str, partitions: int = 1, **configs: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    new = NewTopic(topic, partitions, 1, config={name.replace("_", "."): text for name, text in configs.items()})
+    for future in admin.create_topics([new]).values():
+        future.result(30)
+
+
+def test_a_topic_that_kafka_made_is_a_stream_once_it_has_a_key(
+    broker: BrokerProcess, client: RawRedis, key: str
+) -> None:
+    _create(broker, key)
+    producer = producer_of(broker)
+    produce(producer, key, *(b"%d" % number for number in range(200)))
+    assert client.call("EXISTS", key) == 0
+    _set_key(broker, key, key)
+    wait_until(lambda: client.call("EXISTS", key) == 1, "the broker knows of the key")
+    assert values_of(client, key) == [b"%d" % number for number in range(200)]
+    assert client.call("XGROUP", "CREATE", key, "g", "0") == "+OK"
+    assert client.call("XREADGROUP", "GROUP", "g", "w", "COUNT", "1", "STREAMS", key, ">")[0][1][0][1] == [
+        b"value",
+        b"0",
+    ]
+    client.call("XADD", key, "*", "n", "1")
+    produce(producer, key, b"last")
+    wait_for_length(client, key, 202)
+    assert values_of(client, key)[-2:] == [b"1", b"last"]
+    assert str(client.call("XADD", key, "*", "n", "x" * 1_100_000)).startswith(
+        "ERR the entry is larger than max.message"
+    )
+    assert client.call("XADD", key, "*", "n", "x" * 1_000_000) is not None
+
+
+@pytest.mark.parametrize(("partitions", "configs"), [(2, {}), (1, {"cleanup_policy": "compact"})])
+def test_a_topic_that_can_be_no_stream_is_refused(
+    broker: BrokerProcess, client: RawRedis, key: str, partitions: int, configs: dict[str, str]
+) -> None:
+    _create(broker, key, partitions, **configs)
+    produce(producer_of(broker), key, b"tea", key=b"k")
+    _set_key(broker, key, key)
+    wait_until(lambda: isinstance(client.call("XLEN", key), ReplyError), "the broker knows of the key")
+    assert f"topic {key}" in client.call("XLEN", key)
