@@ -18,6 +18,9 @@ from ottla.gateways.redis.trimming import POLICIES, Options, is_acknowledged, pa
 from ottla.native import StreamAdds
 
 ENTRY_ARGUMENTS_MIN: Final = 2
+_ENTRY_OVERHEAD: Final = 64
+_FIELD_OVERHEAD: Final = 5
+"""What an entry, and one name or value of it, takes in the log beside its bytes, at most."""
 _PLAIN: Final = Options()
 
 
@@ -43,7 +46,7 @@ def add_all(session: Session, adds: StreamAdds) -> bytes | None:
         return None
     try:
         stream = session.find(key)
-        if stream is None or not stream.log.has_room(adds.size_bytes):
+        if stream is None or not stream.log.has_room(2 * adds.size_bytes + _ENTRY_OVERHEAD * len(adds)):
             return None
         replies = stream.append_all(adds, session.now_ms)
     except (NodeMissingError, TopicMissingError, LoadingError, ElsewhereError):
@@ -70,8 +73,8 @@ def _add(session: Session, key: bytes, fields: list[bytes], options: Options) ->
     if stream is None:
         stream = session.make(key)
     stream.require_tail()
-    if not stream.log.has_room(size := sum(map(len, fields))):
-        raise RedisError(f"ERR the entry of {size} bytes is larger than max.message.bytes of topic {stream.log.topic}")
+    if not stream.log.has_room(sum(map(len, fields)) + _FIELD_OVERHEAD * len(fields)):
+        raise RedisError(f"ERR the entry is larger than max.message.bytes of topic {stream.log.topic}")
     idempotent = None
     if options.producer is not None:
         idempotent = stream.idempotence.key_of(options.producer, options.idempotent_id or b"", fields)

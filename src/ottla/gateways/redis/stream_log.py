@@ -49,7 +49,7 @@ _ANEW: Final = 1 << 60
 BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
 """A batch with more than one record is not larger, nor than half of what the topic takes: headers are not counted."""
 APPEND_TIMEOUT_MS: Final = 30_000
-RECORD_OVERHEAD: Final = 512
+BATCH_OVERHEAD: Final = 512
 COMMIT_LOOK_MS: Final = 5
 LOAD_BYTES: Final = 4 * 1024 * 1024
 FREED_RECORDS_MIN: Final = 10_000
@@ -147,8 +147,8 @@ class StreamLog:
         return self._opened[0].log.config.max_message_bytes
 
     def has_room(self, size: int) -> bool:
-        """Whether the topic takes entries of so many bytes in one batch, about."""
-        return 2 * size + RECORD_OVERHEAD <= self._bytes_max or size + size // 16 + RECORD_OVERHEAD <= self._bytes_max
+        """Whether the topic takes so many bytes of entries in one batch."""
+        return size + BATCH_OVERHEAD <= self._bytes_max
 
     def journal_began(self) -> Flush:
         """There are changes that are to be written soon."""
