@@ -72,7 +72,9 @@ def decide(
         )
     count = partitions.get(topic)
     if count is None:
-        return Refusal("no such topic", f"topic {topic} does not exist: create it, or say another one with --into")
+        return Refusal(
+            "no such topic", f"topic {topic} does not exist, or is not yours to see: say another one with --into"
+        )
     number = letter.partition if rules.into is None else None
     if number is not None and not 0 <= number < count:
         number = None
