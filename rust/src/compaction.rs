@@ -3,16 +3,18 @@
 mod cleaner;
 mod key_offsets;
 mod segment_index;
+mod stream_snapshot;
 mod transactions;
 
 use crate::buffer::{ByteView, on_bytes};
-use cleaner::{Counts, LastBatch, Round, clean, index};
+use cleaner::{Counts, LastBatch, Round, Rule, clean, index};
 use key_offsets::KeyOffsets;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use segment_index::SegmentIndex;
 use std::collections::HashMap;
+use stream_snapshot::Search;
 use transactions::{Aborted, Transactions};
 
 fn transactions_of(aborted: Vec<(i64, i64)>) -> Transactions {
@@ -86,13 +88,52 @@ impl PyDirtyKeys {
     }
 }
 
+/// First pass over the log of a stream of Redis: the newest snapshot in it.
+#[pyclass(module = "ottla.native", name = "StreamSnapshots")]
+struct PyStreamSnapshots {
+    search: Search,
+    max_decompressed_bytes: usize,
+}
+
+#[pymethods]
+impl PyStreamSnapshots {
+    #[new]
+    #[pyo3(signature = (*, memory_bytes, max_decompressed_bytes))]
+    fn new(memory_bytes: usize, max_decompressed_bytes: usize) -> Self {
+        PyStreamSnapshots {
+            search: Search::new(memory_bytes),
+            max_decompressed_bytes,
+        }
+    }
+
+    #[getter]
+    fn newest(&self) -> Option<(i64, i64)> {
+        let found = self.search.found.as_ref()?;
+        Some((found.offset, found.end_offset))
+    }
+
+    fn search(&mut self, py: Python<'_>, data: ByteView<'_>, end_offset: i64) -> PyResult<usize> {
+        let (search, max) = (&mut self.search, self.max_decompressed_bytes);
+        Ok(on_bytes(py, data.as_slice(), |bytes| {
+            search.search(bytes, end_offset, max)
+        })?)
+    }
+}
+
+/// What decides which records stay, as Python has it.
+#[derive(FromPyObject)]
+enum PyRule {
+    Keys(Py<PyDirtyKeys>),
+    Stream(Py<PyStreamSnapshots>),
+}
+
 /// Offset index, time index, the largest timestamp and the last offset of its batch.
 type SegmentEnd<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, (i64, i64));
 
 /// Second pass: what stays of a log.
 #[pyclass(module = "ottla.native", name = "Compaction")]
 struct PyCompaction {
-    keys: Py<PyDirtyKeys>,
+    rule: PyRule,
     transactions: Transactions,
     round: Round,
     counts: Counts,
@@ -102,9 +143,9 @@ struct PyCompaction {
 #[pymethods]
 impl PyCompaction {
     #[new]
-    #[pyo3(signature = (keys, *, now_ms, delete_retention_ms, end_offset, last_batches, aborted, max_decompressed_bytes))]
+    #[pyo3(signature = (rule, *, now_ms, delete_retention_ms, end_offset, last_batches, aborted, max_decompressed_bytes))]
     fn new(
-        keys: Py<PyDirtyKeys>,
+        rule: PyRule,
         now_ms: i64,
         delete_retention_ms: i64,
         end_offset: i64,
@@ -119,7 +160,7 @@ impl PyCompaction {
             })
             .collect();
         PyCompaction {
-            keys,
+            rule,
             transactions: transactions_of(aborted),
             round: Round {
                 now_ms,
@@ -166,27 +207,27 @@ impl PyCompaction {
         py: Python<'py>,
         data: ByteView<'py>,
     ) -> PyResult<(usize, Bound<'py, PyBytes>)> {
-        let keys = self.keys.borrow(py);
-        let offsets = &keys.offsets;
         let (transactions, round) = (&mut self.transactions, &self.round);
         let (counts, segment) = (&mut self.counts, &mut self.segment);
         let mut out = Vec::new();
-        let consumed = on_bytes(py, data.as_slice(), |bytes| {
-            clean(
-                bytes,
-                offsets,
-                transactions,
-                round,
-                counts,
-                segment,
-                &mut out,
-            )
-        })?;
+        let mut run = |rule: Rule<'_>| {
+            on_bytes(py, data.as_slice(), |bytes| {
+                clean(bytes, rule, transactions, round, counts, segment, &mut out)
+            })
+        };
+        let consumed = match &self.rule {
+            PyRule::Keys(keys) => run(Rule::Keys(&keys.borrow(py).offsets))?,
+            PyRule::Stream(snapshots) => match &snapshots.borrow(py).search.found {
+                Some(snapshot) => run(Rule::Stream(snapshot))?,
+                None => return Err(PyValueError::new_err("no snapshot was found")),
+            },
+        };
         Ok((consumed, PyBytes::new(py, &out)))
     }
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyDirtyKeys>()?;
+    module.add_class::<PyStreamSnapshots>()?;
     module.add_class::<PyCompaction>()
 }

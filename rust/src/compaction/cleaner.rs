@@ -20,6 +20,7 @@ use crate::batch_payload::{Opener, record_error};
 use crate::checksum::crc32c_of;
 use crate::compaction::key_offsets::KeyOffsets;
 use crate::compaction::segment_index::SegmentIndex;
+use crate::compaction::stream_snapshot::Snapshot;
 use crate::compaction::transactions::Transactions;
 use crate::error::{BatchError, Fault};
 use crate::record::{HeaderRef, NewRecord, Record};
@@ -97,6 +98,15 @@ pub struct LastBatch {
     pub epoch: i16,
 }
 
+/// What decides which records stay.
+#[derive(Clone, Copy)]
+pub enum Rule<'a> {
+    /// The newest of each key.
+    Keys(&'a KeyOffsets),
+    /// What a snapshot of a stream still has.
+    Stream(&'a Snapshot),
+}
+
 /// What holds for the whole round.
 pub struct Round {
     /// Now, in milliseconds.
@@ -124,7 +134,7 @@ pub struct Counts {
 #[allow(clippy::too_many_arguments)]
 pub fn clean(
     data: &[u8],
-    offsets: &KeyOffsets,
+    rule: Rule<'_>,
     transactions: &mut Transactions,
     round: &Round,
     counts: &mut Counts,
@@ -141,7 +151,7 @@ pub fn clean(
         let cleaning = Cleaning {
             batch: &batch,
             fate: fate_of(&batch, transactions, round, &mut opener)?,
-            offsets,
+            rule,
             round,
         };
         let start = out.len();
@@ -215,7 +225,7 @@ struct Workbench {
 struct Cleaning<'a, 'b> {
     batch: &'a Batch<'b>,
     fate: Fate,
-    offsets: &'a KeyOffsets,
+    rule: Rule<'a>,
     round: &'a Round,
 }
 
@@ -238,8 +248,8 @@ impl Cleaning<'_, '_> {
             }
             return Ok(());
         }
-        let sets_horizon =
-            !header.has(DELETE_HORIZON) && (kept.has_tombstone || fate.marks_nothing);
+        let has_tombstone = kept.has_tombstone && matches!(self.rule, Rule::Keys(_));
+        let sets_horizon = !header.has(DELETE_HORIZON) && (has_tombstone || fate.marks_nothing);
         if kept.count == header.record_count && !sets_horizon {
             out.extend_from_slice(batch.bytes);
             return Ok(());
@@ -302,12 +312,15 @@ impl Cleaning<'_, '_> {
     /// Whether a record stays: it is the newest of its key and no tombstone whose time is over, or it is a marker's.
     fn keeps(&self, record: &Record<'_>) -> bool {
         let header = &self.batch.header;
-        if header.has(CONTROL) || record.offset > self.offsets.latest_offset {
+        let offsets = match self.rule {
+            Rule::Keys(offsets) => offsets,
+            Rule::Stream(snapshot) => return header.has(CONTROL) || snapshot.keeps(record),
+        };
+        if header.has(CONTROL) || record.offset > offsets.latest_offset {
             return true;
         }
         let Some(key) = record.key else { return false };
-        if self
-            .offsets
+        if offsets
             .get(key)
             .is_some_and(|newest| record.offset < newest)
         {

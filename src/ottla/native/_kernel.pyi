@@ -30,6 +30,7 @@ __all__ = [
     "SingleProduceRequest",
     "SocketPoll",
     "StreamAdds",
+    "StreamSnapshots",
     "TopicPattern",
     "TopicRules",
     "aborted_between",
@@ -369,12 +370,26 @@ class DirtyKeys:
         """
 
 @final
+class StreamSnapshots:
+    """The newest snapshot in the log of a stream of Redis, by which it is cleaned. One thread at a time."""
+
+    def __new__(cls, *, memory_bytes: int, max_decompressed_bytes: int) -> Self:
+        """One whose nodes take more than `memory_bytes` is passed over."""
+    @property
+    def newest(self) -> tuple[int, int] | None:
+        """The first offset of the newest that was found as a whole, and the one behind it."""
+    def search(self, data: Buffer, end_offset: int) -> int:
+        """Look at the whole batches at the start of `data` that end before `end_offset`, which follow those of the last
+        call; returns the bytes they take. Raises KernelError for damaged batches.
+        """
+
+@final
 class Compaction:
     """What stays of a log once it is known which offset of each key is the newest: the second pass. In order, once."""
 
     def __new__(
         cls,
-        keys: DirtyKeys,
+        rule: DirtyKeys | StreamSnapshots,
         *,
         now_ms: int,
         delete_retention_ms: int,

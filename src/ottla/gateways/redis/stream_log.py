@@ -233,7 +233,8 @@ class StreamLog:
                 return
         if stream.key is None:
             return
-        write(stream, now_ms, self._end_offset, cleans=cleans)
+        if not write(stream, now_ms, self._end_offset, cleans=cleans):
+            return
         await self.settled()
         if not is_prefix:
             return

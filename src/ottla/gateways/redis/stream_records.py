@@ -32,8 +32,6 @@ Record = tuple[int, bytes | None, bytes, tuple[tuple[str, bytes], ...]]
 Journaled = Record | StreamAdds
 """What a journal has at one place: a record, or those of a run of entries."""
 
-ROWS_MAX: Final = 5_000
-"""Nodes of one record of a snapshot."""
 AdoptedRow = tuple[int, int, bytes, int, bool]
 """Neighbouring records of other writers: offset and number, the id of the first, their bytes, and whether they begin a
 node."""

@@ -9,7 +9,7 @@ only, so replaying what is left gives anything: a snapshot takes the place of it
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Final
 
 from ottla.gateways.redis import stream_records as records
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 GARBAGE_MIN: Final = 10_000
 """A log is cleaned of so many useless records at least, and of as many as there are entries."""
+ROWS_MAX: Final = 5_000
+"""Nodes of one record of a snapshot."""
+PART_BYTES_MAX: Final = 1024 * 1024
+"""So much of such a record, if there is more than one node."""
+ROW_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Of a node without limits, of which very many entries are deleted. There is no snapshot then."""
 SLICE: Final = 500
 """So many nodes are encoded at a time."""
 
@@ -43,15 +49,18 @@ async def prepare(stream: Stream, lowest_offset: int) -> AsyncIterator[None]:
         yield
 
 
-def write(stream: Stream, now_ms: int, lowest_offset: int, *, cleans: bool) -> None:
-    """Journal a snapshot, with which the log is to be cleaned or not. Entries that are not on disk yet lie at
-    `lowest_offset` or behind it.
+def write(stream: Stream, now_ms: int, lowest_offset: int, *, cleans: bool) -> bool:
+    """Journal a snapshot, with which the log is to be cleaned or not; returns whether it can be written.
+
+    Entries that are not on disk yet lie at `lowest_offset` or behind it.
     """
-    kept = records.snapshot(stream, now_ms)
     rows = stream.nodes.encoded_rows(lambda node: encoded_row(node, lowest_offset))
     for node in stream.nodes.live:
         node.row = None  # until the next snapshot it would only take memory
-    parts = [rows[at : at + records.ROWS_MAX] for at in range(0, len(rows), records.ROWS_MAX)]
+    if any(len(row) > ROW_BYTES_MAX for row in rows):
+        return False
+    kept = records.snapshot(stream, now_ms)
+    parts = list(_parts_of(rows))
     names = stream.nodes[-1].names if stream.nodes else []
     stream.journal_record(records.mark(records.Snapshot(len(kept) + len(parts), names, cleans), now_ms))
     for part in parts:
@@ -60,6 +69,20 @@ def write(stream: Stream, now_ms: int, lowest_offset: int, *, cleans: bool) -> N
         stream.journal_record(records.mark(mark, now_ms))
     if cleans:
         stream.garbage = 0
+    return True
+
+
+def _parts_of(rows: list[bytes]) -> Iterator[list[bytes]]:
+    part: list[bytes] = []
+    size = 0
+    for row in rows:
+        if part and (size + len(row) > PART_BYTES_MAX or len(part) == ROWS_MAX):
+            yield part
+            part, size = [], 0
+        part.append(row)
+        size += len(row)
+    if part:
+        yield part
 
 
 class SnapshotReader:

@@ -24,6 +24,7 @@ from ottla.storage.compaction.cleaned_directory import CleanedDirectory
 from ottla.storage.compaction.dirty_range import CompactionFacts, DirtyRange, dirty_range
 from ottla.storage.compaction.log_compaction import CompactionInterruptedError, CompactionResult, LogCompaction
 from ottla.storage.compaction.pace import Pace
+from ottla.storage.compaction.stream_cleaning import StreamCleaning
 from ottla.storage.log import Log
 from ottla.storage.log_config import LONG_MAX
 from ottla.storage.log_locks import LogLocks
@@ -76,6 +77,7 @@ class LogCleaner:
         self._timer = timer
         self._tasks = tasks
         self._pace = Pace(clock, timer)
+        self._streams = StreamCleaning()
         self._picking = asyncio.Lock()
         """Held by who looks for a log to compact: the next one chooses among those that are left."""
         self._in_progress: set[Log] = set()
@@ -127,6 +129,10 @@ class LogCleaner:
             self._in_progress.discard(log)
         return None
 
+    @property
+    def _memory_bytes(self) -> int:
+        return max(1, self.config.dedupe_buffer_bytes // max(1, self.config.threads))
+
     def _look(self) -> None:
         self._due = None
         self._workers = [self._tasks.spawn(self._work(), "log cleaner") for _ in range(self.config.threads)]
@@ -147,6 +153,7 @@ class LogCleaner:
         """The log to be compacted next, with its directory; it is in progress from here on."""
         async with self._picking:
             now_ms = self._clock.now_ms()
+            self._streams.forget_deleted()
             best: tuple[CleanedDirectory, Log, DirtyRange] | None = None
             for directory in self._directories:
                 if directory.resources.writer.failure is not None:
@@ -161,7 +168,7 @@ class LogCleaner:
 
     def _is_candidate(self, log: Log) -> bool:
         return (
-            "compact" in log.config.cleanup_policy
+            ("compact" in log.config.cleanup_policy or log.config.is_stream)
             and len(log.segments) > 1
             and log not in self._in_progress
             and log not in self._uncleanable
@@ -169,6 +176,11 @@ class LogCleaner:
 
     async def _look_at(self, directory: CleanedDirectory, log: Log, now_ms: int) -> DirtyRange | None:
         """The dirty range of a log that is worth a pass."""
+        if log.config.is_stream:
+            try:
+                return await self._streams.look(directory, log, self._memory_bytes)
+            except (OSError, CorruptSegmentError, KernelError):
+                return None  # as below
         segments = list(log.segments)
         resources = directory.resources
         try:
@@ -187,23 +199,29 @@ class LogCleaner:
 
     async def _compact(self, directory: CleanedDirectory, log: Log, dirty: DirtyRange) -> CompactionResult:
         begun_ms = self._clock.monotonic_ms()
-        if not await directory.checkpoints.secure(log, dirty.uncleanable, directory.catalogue.checkpointed):
+        snapshots = self._streams.snapshots_of(log) if log.config.is_stream else None
+        newest = None if snapshots is None else snapshots.newest
+        end_offset = dirty.uncleanable if newest is None else max(dirty.uncleanable, newest[1])
+        if not await directory.checkpoints.secure(log, end_offset, directory.catalogue.checkpointed):
             raise CompactionInterruptedError
         compaction = LogCompaction(
             log,
             dirty,
             directory.resources,
-            memory_bytes=max(1, self.config.dedupe_buffer_bytes // max(1, self.config.threads)),
+            memory_bytes=self._memory_bytes,
             secret=directory.resources.rng.token_bytes(SECRET_BYTES),
             now_ms=self._clock.now_ms(),
             pace=self._take_time,
             remove_later=lambda paths: directory.removal.remove_files_later(paths, log.config.file_delete_delay_ms),
             hold=lambda: self._locks.hold([log.topic_partition]),
             is_wanted=lambda: directory.catalogue.holds(log) and not self._is_stopping,
+            snapshots=snapshots,
         )
         result = await compaction.run()
         if directory.catalogue.holds(log):
             await directory.checkpoint.remember(log.topic_partition, result.end_offset)
+        if snapshots is not None:
+            self._streams.cleaned(log, dirty)
         logger.info(
             "compacted %s up to offset %d: kept %d of %d records and %d of %d bytes, in %d ms",
             log.topic_partition,

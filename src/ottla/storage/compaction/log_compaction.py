@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from msgspec import Struct
 
-from ottla.native import Compaction, DirtyKeys
+from ottla.native import Compaction, DirtyKeys, StreamSnapshots
 from ottla.storage.compaction.dirty_range import DirtyRange
 from ottla.storage.compaction.segment_reader import BUFFER_BYTES, SegmentReader
 from ottla.storage.compaction.segment_swap import choose, cleaned_path, discard, swap, swap_path
@@ -76,6 +76,7 @@ class LogCompaction:
         "_remove_later",
         "_resources",
         "_secret",
+        "_snapshots",
     )
 
     def __init__(
@@ -91,10 +92,12 @@ class LogCompaction:
         remove_later: Callable[[list[str]], None],
         hold: Callable[[], AbstractAsyncContextManager[None]],
         is_wanted: Callable[[], bool],
+        snapshots: StreamSnapshots | None = None,
     ) -> None:
         """The table of keys takes `memory_bytes` at most. `pace` is awaited with the bytes that were read or written,
         `remove_later` gets the files that were replaced. `hold` keeps others from changing the files of the log,
-        `is_wanted` says whether it is still there to be compacted.
+        `is_wanted` says whether it is still there to be compacted. With
+        `snapshots` it is the log of a stream, and not keys but the newest of them decides what stays.
         """
         self._log = log
         self._range = dirty
@@ -108,6 +111,7 @@ class LogCompaction:
         self._memory_bytes = memory_bytes
         self._secret = secret
         self._keys: DirtyKeys
+        self._snapshots = snapshots
         self._aborted: list[AbortedTransaction] = []
         self._compaction: Compaction | None = None
 
@@ -116,6 +120,8 @@ class LogCompaction:
         closed = [segment for segment in self._log.segments if segment.base_offset < self._range.uncleanable]
         self._aborted = await self._resources.in_thread(self._find_aborted, tuple(self._log.segments))
         dirty = [segment for segment, end in self._with_ends(closed) if end > self._range.first_dirty]
+        if self._snapshots is not None:
+            return await self._clean_by(self._snapshots, dirty, self._range.uncleanable, self._range.uncleanable)
         self._keys = self._new_keys(dirty)
         is_whole = await self._note_keys(dirty)
         seen_up_to = min(self._keys.latest_offset + 1, self._range.uncleanable)
@@ -123,8 +129,13 @@ class LogCompaction:
         end_offset = self._range.uncleanable if is_whole else seen_up_to
         if seen_up_to <= self._range.first_dirty:
             return self._result(end_offset)
+        return await self._clean_by(self._keys, closed, seen_up_to, end_offset)
+
+    async def _clean_by(
+        self, rule: DirtyKeys | StreamSnapshots, closed: Sequence[LogSegment], seen_up_to: int, end_offset: int
+    ) -> CompactionResult:
         self._compaction = Compaction(
-            self._keys,
+            rule,
             now_ms=self._now_ms,
             delete_retention_ms=self._log.config.delete_retention_ms,
             end_offset=seen_up_to,

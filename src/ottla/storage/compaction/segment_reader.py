@@ -16,12 +16,12 @@ class SegmentReader:
 
     __slots__ = ("_buffer_bytes", "_file", "_position", "_size", "segment")
 
-    def __init__(self, disk: Disk, segment: LogSegment, buffer_bytes: int = BUFFER_BYTES) -> None:
+    def __init__(self, disk: Disk, segment: LogSegment, buffer_bytes: int = BUFFER_BYTES, position: int = 0) -> None:
         """Opens the file, which stays readable whatever becomes of its name. Raises OSError."""
         self.segment = segment
         self._file = OpenFile(disk, segment.log_path)
         self._size = segment.size
-        self._position = 0
+        self._position = position
         self._buffer_bytes = buffer_bytes
 
     @property
