@@ -1,4 +1,4 @@
-"""franz-go, kafkajs, Kafka's Java client, go-redis, ioredis, nsqadmin: programs that are built once under `.peers/`."""
+"""franz-go, kafkajs, Kafka's Java client, go-redis, ioredis, nsqadmin, go-nsq: brought or built once for tests."""
 
 from __future__ import annotations
 
@@ -34,6 +34,14 @@ def go_redis_program() -> Path:
 def nsqadmin_program() -> Path:
     """NSQ's web interface, as it is; raises as `franz_go_program`."""
     return _built("nsqadmin", "nsqadmin_go", "github.com/nsqio/nsq/apps/nsqadmin")
+
+
+def go_nsq_sources() -> Path:
+    """The module of NSQ's Go client, with its tests; raises as `franz_go_program`."""
+    _fetch("go-nsq", ["go", "mod", "download"], SOURCES / "go_nsq")
+    asked = ["go", "list", "-m", "-f", "{{.Dir}}", "github.com/nsqio/go-nsq"]
+    done = subprocess.run(asked, check=True, cwd=SOURCES / "go_nsq", capture_output=True, text=True)
+    return Path(done.stdout.strip())
 
 
 def chromium_program() -> str:
