@@ -1,4 +1,4 @@
-"""franz-go, kafkajs, Kafka's Java client, go-redis, ioredis, nsqadmin, go-nsq: brought or built once for tests."""
+"""What of franz-go, kafkajs, the Java client, go-redis, ioredis, nsqadmin, go-nsq and nsqjs is brought once."""
 
 from __future__ import annotations
 
@@ -83,6 +83,11 @@ def kafkajs_program() -> Path:
 def ioredis_program() -> Path:
     """The JavaScript program that drives ioredis; raises as `kafkajs_program`."""
     return _with_packages("ioredis", "redis_javascript")
+
+
+def nsqjs_package() -> Path:
+    """NSQ's JavaScript client with its tests, beside what they need; raises as `franz_go_program`."""
+    return _with_packages("nsqjs", "nsqjs").parent / "node_modules" / "nsqjs"
 
 
 def _with_packages(peer: str, name: str) -> Path:
