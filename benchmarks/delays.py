@@ -1,6 +1,6 @@
 """Delay topics: how late records come, what a million that wait take, and how fast dead letters are sent back.
 
-    python -m benchmarks.delays [--rate 10000] [--seconds 10] [--waiting 1000000] [--letters 500000]
+    python -m benchmarks.delays [--rate 10000] [--seconds 10] [--waiting 1000000] [--letters 500000] [--far 0]
 
 The lateness of a record is the time at which the target's log took it less the time at which it was due. Clients and
 broker share the machine.
@@ -9,6 +9,7 @@ broker share the machine.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import random
@@ -21,6 +22,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.broker import cpu_seconds, pss_mb
 from ottla.cli.main import run as run_command
+from ottla.client import ClientOptions, ProducerOptions
+from ottla.client import Producer as OttlaProducer
+from ottla.client.producing.delivery import Delivery
+from ottla.native import build_batch
 from ottla.runtime import garbage
 from tests.broker_process import BrokerProcess
 
@@ -120,6 +125,75 @@ def measure_waiting(broker: BrokerProcess, count: int) -> dict[str, float]:
     }
 
 
+def measure_far(broker: BrokerProcess, count: int, rate: int, seconds: int) -> dict[str, float]:
+    """Many records in bucket files, of which some are due one after the other: each from another place in the log."""
+    create(broker, "wide", message_timestamp_type="LogAppendTime")
+    create(broker, "wide.later", ottla_deliver_to="wide")
+    memory, cpu, begun = memory_of(broker), cpu_of(broker), time.monotonic()
+    begin_ms = int(time.time() * 1_000) + 30_000 + count // 60  # 60,000 records are written in a second, or more
+    asyncio.run(fill(broker, count, begin_ms, rate * seconds, seconds))
+    filled = time.monotonic() - begun
+    assert time.time() * 1_000 < begin_ms - 25_000, "the records were due before they were written"
+    written = {"records written a second": round(count / filled), "memory MB more": round(memory_of(broker) - memory)}
+    fill_cpu = cpu_of(broker) - cpu
+    time.sleep(5)
+    cpu = cpu_of(broker)
+    time.sleep(15)
+    waits = round((cpu_of(broker) - cpu) / 15, 3)
+    time.sleep(max(0.0, begin_ms / 1_000 - time.time()))
+    cpu = cpu_of(broker)
+    late = lateness(broker, "wide", rate * seconds)
+    moving = round((cpu_of(broker) - cpu) / seconds, 2)
+    most = round(memory_of(broker) - memory)
+    data = Path(broker.data_dir)
+    sizes = {
+        name: sum(each.stat().st_size for each in data.glob(f"wide.later-0/{name}")) for name in ("*.log", "delays/*")
+    }
+    broker.kill()
+    killed = time.monotonic()
+    broker.start()
+    ready = time.monotonic()
+    produce(broker, "wide.later", [int(time.time() * 1_000)])
+    lateness(broker, "wide", rate * seconds + 1)
+    return {
+        "far": count,
+        **written,
+        "broker CPU s while they were written": round(fill_cpu, 1),
+        "broker CPU s a second, waiting": waits,
+        "due a second": rate,
+        "p50 ms": late[len(late) // 2],
+        "p99 ms": late[len(late) * 99 // 100],
+        "most ms": late[-1],
+        "least ms": late[0],
+        "broker CPU s a second, moving": moving,
+        "memory MB more, moving": most,
+        "log MB": sizes["*.log"] >> 20,
+        "bucket files MB": sizes["delays/*"] >> 20,
+        "ready after kill -9 s": round(ready - killed, 2),
+        "first delivery after s": round(time.monotonic() - killed, 2),
+    }
+
+
+async def fill(broker: BrokerProcess, count: int, begin_ms: int, due_count: int, seconds: int) -> None:
+    """`due_count` records among others are due in the seconds from `begin_ms` on, the others after an hour."""
+    options = ClientOptions.of(broker.bootstrap)
+    every, chance = count // due_count, random.Random(1)
+    async with OttlaProducer(options, ProducerOptions(linger_ms=0)) as producer:
+        sent: list[Delivery] = []
+        for first in range(0, count, 2_000):
+            records = []
+            for number in range(first, min(first + 2_000, count)):
+                after_ms = chance.random() * (seconds * 1_000 if number % every == 0 else 3_600_000)
+                at = begin_ms + int(after_ms) + (0 if number % every == 0 else 3_600_000)
+                text = b"%d" % at
+                records.append((begin_ms, text, VALUE, [("ottla-deliver-at", text)]))
+            sent.append(await producer.send_encoded("wide.later", 0, build_batch(records), len(records)))
+            if len(sent) > 8:
+                await sent.pop(0)
+        for delivery in sent:
+            await delivery
+
+
 def measure_redrive(broker: BrokerProcess, count: int) -> dict[str, float]:
     """Letters sent back."""
     create(broker, "jobs")
@@ -152,6 +226,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--waiting", type=int, default=1_000_000)
     parser.add_argument("--letters", type=int, default=500_000)
+    parser.add_argument("--far", type=int, default=0)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         broker = BrokerProcess(Path(directory) / "data").start()
@@ -160,6 +235,8 @@ def main() -> None:
                 print(json.dumps(measure_lateness(broker, given.rate, given.seconds)))
             if given.waiting:
                 print(json.dumps(measure_waiting(broker, given.waiting)))
+            if given.far:
+                print(json.dumps(measure_far(broker, given.far, 10_000, given.seconds)))
             if given.letters:
                 print(json.dumps(measure_redrive(broker, given.letters)))
             print(json.dumps({"cores": os.cpu_count(), "load": os.getloadavg()[0]}))

@@ -1,162 +1,78 @@
-//! What waits in a partition of a delay topic: when each record is due, and where it lies. `ottla.native.DelayIndex`.
+//! What waits in a partition of a delay topic. `ottla.native.DelayIndex`, `BucketMerge`.
 //!
 //! ```text
-//! moved by then          waiting, in memory                      far: counted, read again when they are near
-//! ... (due, offset) |    heap of (due, offset, hash of key)      | horizon ...
+//! the log  ......................................................... position
+//!          | run: bucket files | run: bucket files | run |  gathered |        each of a range of offsets
+//! next     the first of all their heads, by (due, offset)
 //! ```
 
 use crate::batch_payload::{Opener, batches_from, record_error};
 use crate::buffer::{ByteView, on_bytes};
+use crate::delays::bucket::BucketWriter;
+use crate::delays::cancels::Cancels;
+use crate::delays::entry::{Due, entry_at};
+use crate::delays::gathered::Gathered;
+use crate::delays::merge::{BucketMerge, open_files};
+use crate::delays::run::{Moved, NOTHING, Run};
+use crate::delays::wish::{DefaultDelays, Wish, wish};
 use crate::error::BatchError;
 use crate::record::Record;
+use crate::records::to_tuple;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use std::cmp::Reverse;
-use std::collections::hash_map::RandomState;
-use std::collections::{BinaryHeap, HashMap};
-use std::hash::BuildHasher;
+use pyo3::types::{PyList, PyTuple};
+use siphasher::sip::SipHasher13;
+use std::io;
+use std::path::PathBuf;
 
-const DELIVER_AT: &[u8] = b"ottla-deliver-at";
-const DELAY: &[u8] = b"ottla-delay";
-const CANCEL: &[u8] = b"ottla-cancel";
-const DELAY_MAX_MS: i64 = 3_653 * 86_400_000;
-const CANCELS_MIN: usize = 1 << 16;
+/// So many records become Python objects at a time, so that others get the interpreter between.
+const TURN_RECORDS: usize = 128;
 
-/// When a record is due, and its offset: the order in which records are moved.
-type Due = (i64, i64);
-
-/// A number of milliseconds in decimal digits, which are nothing but digits.
-fn milliseconds(text: &[u8]) -> Option<i64> {
-    if text.is_empty() || text.len() > 18 || !text.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(text).ok()?.parse().ok()
+/// A run, its number, and where the range of offsets ends that it is of.
+struct RunOf {
+    number: u64,
+    end: i64,
+    run: Run,
 }
 
-/// What a record asks for.
-enum Wish {
-    /// To be moved at a time.
-    At(i64),
-    /// That what waits with its key is not moved.
-    Cancel,
-    /// Something that cannot be: it is moved at once, to the letters.
-    Bad,
-}
-
-fn wish(record: &Record<'_>, default_delay_ms: i64) -> Wish {
-    let (mut at, mut delay) = (None, None);
-    for (key, value) in record.headers.iter() {
-        match key {
-            CANCEL => {
-                return if record.key.is_some() {
-                    Wish::Cancel
-                } else {
-                    Wish::Bad
-                };
-            }
-            DELIVER_AT => at = Some(value),
-            DELAY => delay = Some(value),
-            _ => {}
-        }
-    }
-    let wanted = match (at, delay) {
-        (Some(at), _) => at.and_then(milliseconds),
-        (None, Some(delay)) => delay
-            .and_then(milliseconds)
-            .and_then(|delay| record.timestamp.checked_add(delay)),
-        (None, None) => record.timestamp.checked_add(default_delay_ms),
-    };
-    match wanted {
-        Some(due) if due <= record.timestamp.saturating_add(DELAY_MAX_MS) => Wish::At(due),
-        _ => Wish::Bad,
-    }
-}
-
-/// When the records of a partition are due.
+/// What waits in a partition.
 #[pyclass(module = "ottla.native._kernel")]
 struct DelayIndex {
-    default_delay_ms: i64,
-    entries_max: usize,
+    default_delays: DefaultDelays,
+    seed: (u64, u64),
     moved: Due,
     moved_end: i64,
-    heap: BinaryHeap<Reverse<(i64, i64, u64)>>,
-    cancels: HashMap<u64, i64>,
-    hasher: RandomState,
-    horizon: Due,
-    far_count: u64,
-    far_oldest: i64,
+    gathered: Gathered,
+    gathered_from: i64,
+    runs: Vec<RunOf>,
+    cancels: Cancels,
+    point: Due,
+    late_bytes: usize,
+    failed_run: Option<u64>,
 }
 
 impl DelayIndex {
-    fn is_cancelled(&self, offset: i64, key: u64) -> bool {
-        key != 0
-            && self
-                .cancels
-                .get(&key)
-                .is_some_and(|&cancel| cancel > offset)
-    }
-
     fn hash_of(&self, key: Option<&[u8]>) -> u64 {
-        key.map_or(0, |key| self.hasher.hash_one(key) | 1)
+        let hasher = || SipHasher13::new_with_keys(self.seed.0, self.seed.1);
+        key.map_or(0, |key| hasher().hash(key) | 1)
     }
 
     fn take(&mut self, record: &Record<'_>) {
-        let key = self.hash_of(record.key);
-        let due = match wish(record, self.default_delay_ms) {
-            Wish::At(due) => due,
-            Wish::Bad => i64::MIN,
-            Wish::Cancel => {
-                self.cancels.insert(key, record.offset);
-                if self.cancels.len() > CANCELS_MIN.max(self.heap.len() / 8) {
-                    self.settle_cancels();
+        let key_hash = self.hash_of(record.key);
+        match wish(record, &self.default_delays) {
+            Wish::Cancel { place } => self.cancels.add((key_hash, place, record.offset)),
+            Wish::At { due, place } => {
+                let at = (due, record.offset);
+                let was_moved = record.offset < self.moved_end && at <= self.moved;
+                if !was_moved && !self.cancels.has(key_hash, place) {
+                    let before = self.gathered.bytes();
+                    self.gathered.put(due, place, key_hash, record);
+                    if at <= self.point {
+                        self.late_bytes += self.gathered.bytes() - before;
+                    }
                 }
-                return;
-            }
-        };
-        if record.offset < self.moved_end && (due, record.offset) <= self.moved {
-            return;
-        }
-        if (due, record.offset) >= self.horizon {
-            self.leave_far(record.offset);
-            return;
-        }
-        if self.heap.len() >= self.entries_max {
-            self.narrow();
-            if (due, record.offset) >= self.horizon {
-                self.leave_far(record.offset);
-                return;
             }
         }
-        self.heap.push(Reverse((due, record.offset, key)));
-    }
-
-    fn leave_far(&mut self, offset: i64) {
-        self.far_count += 1;
-        self.far_oldest = self.far_oldest.min(offset);
-    }
-
-    /// Drop what is cancelled: the cancellations concern nothing that comes later.
-    fn settle_cancels(&mut self) {
-        let cancels = std::mem::take(&mut self.cancels);
-        self.heap.retain(|Reverse((_, offset, key))| {
-            *key == 0 || cancels.get(key).is_none_or(|cancel| cancel <= offset)
-        });
-    }
-
-    /// Keep the nearer half.
-    fn narrow(&mut self) {
-        let mut entries = std::mem::take(&mut self.heap).into_vec();
-        let half = entries.len() / 2;
-        // Reverse sorts the latest first.
-        entries.select_nth_unstable_by(half, |one, other| other.cmp(one));
-        for Reverse((_, offset, _)) in entries.drain(half + 1..) {
-            self.far_count += 1;
-            self.far_oldest = self.far_oldest.min(offset);
-        }
-        if let Some(Reverse((due, offset, _))) = entries.pop() {
-            self.leave_far(offset);
-            self.horizon = (due, offset);
-        }
-        self.heap = entries.into();
     }
 
     fn scan(
@@ -182,51 +98,149 @@ impl DelayIndex {
         }
         Ok(())
     }
+
+    /// The first head: its time and offset, and the index of its run, None for what is gathered.
+    fn head(&self) -> Option<(Due, Option<usize>)> {
+        let runs = self.runs.iter().enumerate();
+        runs.filter_map(|(index, each)| each.run.head().map(|head| (head, Some(index))))
+            .chain(self.gathered.head().map(|head| (head, None)))
+            .min()
+    }
+
+    fn pass(&mut self, of: Option<usize>) -> io::Result<()> {
+        let Some(index) = of else {
+            self.gathered.pass();
+            return Ok(());
+        };
+        let each = &mut self.runs[index];
+        each.run
+            .pass()
+            .inspect_err(|_| self.failed_run = Some(each.number))
+    }
+
+    /// The bytes of the entries that are due, one after the other.
+    fn take_due(
+        &mut self,
+        now_ms: i64,
+        moved: Due,
+        records_max: usize,
+        bytes_max: usize,
+        log_start: i64,
+    ) -> io::Result<Vec<u8>> {
+        let (mut taken, mut count) = (Vec::new(), 0);
+        self.point = self.point.max(moved);
+        while let Some((due, of)) = self.head() {
+            let is_enough = count >= records_max || taken.len() >= bytes_max;
+            if due > moved && (due.0 > now_ms || is_enough) {
+                break;
+            }
+            let entry = match of {
+                Some(index) => self.runs[index].run.entry(),
+                None => self.gathered.entry(),
+            };
+            if let Some(entry) = entry
+                && due.1 >= log_start
+                && !self.cancels.has(entry.key_hash, entry.place)
+            {
+                taken.extend_from_slice(entry.bytes);
+                count += 1;
+                self.point = self.point.max(due);
+            }
+            self.pass(of)?;
+        }
+        self.late_bytes = 0;
+        Ok(taken)
+    }
+
+    fn write_gathered(&self, path: PathBuf, cancels_from: i64) -> io::Result<Vec<PathBuf>> {
+        let cancels = self.cancels.since(cancels_from);
+        if self.gathered.len() == 0 && cancels.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut writer = BucketWriter::create(&path)?;
+        for entry in self.gathered.sorted() {
+            if !self.cancels.has(entry.key_hash, entry.place) {
+                writer.put(entry.due, entry.bytes)?;
+            }
+        }
+        Ok(vec![writer.finish(&cancels)?])
+    }
+
+    fn range_of(&self, numbers: &[u64]) -> PyResult<std::ops::Range<usize>> {
+        let found = numbers.first().and_then(|first| {
+            let start = self.runs.iter().position(|each| each.number == *first)?;
+            let end = start + numbers.len();
+            let of = self.runs.get(start..end)?.iter().map(|each| each.number);
+            of.eq(numbers.iter().copied()).then_some(start..end)
+        });
+        found.ok_or_else(|| PyValueError::new_err("these are not runs that follow one another"))
+    }
 }
 
 #[pymethods]
 impl DelayIndex {
     #[new]
-    #[pyo3(signature = (*, default_delay_ms, entries_max, moved_due, moved_offset, moved_end))]
+    #[pyo3(signature = (*, default_delays, seed, moved_due, moved_offset, moved_end))]
     fn new(
-        default_delay_ms: i64,
-        entries_max: usize,
+        default_delays: Vec<(i64, i64)>,
+        seed: (u64, u64),
         moved_due: i64,
         moved_offset: i64,
         moved_end: i64,
     ) -> Self {
         DelayIndex {
-            default_delay_ms,
-            entries_max: entries_max.max(2),
+            default_delays: DefaultDelays::new(default_delays),
+            seed,
             moved: (moved_due, moved_offset),
             moved_end,
-            heap: BinaryHeap::new(),
-            cancels: HashMap::new(),
-            hasher: RandomState::new(),
-            horizon: (i64::MAX, i64::MAX),
-            far_count: 0,
-            far_oldest: i64::MAX,
+            gathered: Gathered::default(),
+            gathered_from: i64::MIN,
+            runs: Vec::new(),
+            cancels: Cancels::default(),
+            point: (moved_due, moved_offset),
+            late_bytes: 0,
+            failed_run: None,
         }
     }
 
     fn __len__(&self) -> usize {
-        self.heap.len()
+        let far: u64 = self
+            .runs
+            .iter()
+            .map(|each| each.run.entries - each.run.passed)
+            .sum();
+        self.gathered.len() + far as usize
     }
 
-    #[getter]
-    fn far_count(&self) -> u64 {
-        self.far_count
-    }
-
-    #[getter]
-    fn horizon_ms(&self) -> i64 {
-        self.horizon.0
-    }
-
-    /// About the memory of it all.
     #[getter]
     fn bytes(&self) -> usize {
-        self.heap.capacity() * 24 + self.cancels.capacity() * 17
+        let runs: usize = self.runs.iter().map(|each| each.run.memory()).sum();
+        self.gathered.memory() + self.cancels.memory() + runs
+    }
+
+    #[getter]
+    fn gathered_bytes(&self) -> usize {
+        self.gathered.bytes()
+    }
+
+    #[getter]
+    fn live_bytes(&self) -> usize {
+        self.gathered.live_bytes()
+    }
+
+    #[getter]
+    fn late_bytes(&self) -> usize {
+        self.late_bytes
+    }
+
+    #[getter]
+    fn cancel_count(&self) -> usize {
+        self.cancels.len()
+    }
+
+    #[getter]
+    fn failed_run(&self) -> Option<u64> {
+        self.failed_run
     }
 
     #[pyo3(signature = (data, start_offset, passed_over, max_decompressed_bytes))]
@@ -243,45 +257,162 @@ impl DelayIndex {
         })?)
     }
 
-    /// When the next one is due, None when nothing waits.
     fn next_due(&self) -> Option<i64> {
-        self.heap.peek().map(|Reverse((due, _, _))| *due)
+        self.head().map(|((due, _), _)| due)
     }
 
-    fn pop(
+    #[pyo3(signature = (now_ms, moved_due, moved_offset, *, records_max, bytes_max, log_start))]
+    #[allow(clippy::too_many_arguments)]
+    fn pop<'py>(
         &mut self,
+        py: Python<'py>,
         now_ms: i64,
         moved_due: i64,
         moved_offset: i64,
         records_max: usize,
-    ) -> Vec<Due> {
+        bytes_max: usize,
+        log_start: i64,
+    ) -> PyResult<Bound<'py, PyList>> {
         let moved = (moved_due, moved_offset);
-        let mut found = Vec::new();
-        while let Some(&Reverse((due, offset, key))) = self.heap.peek() {
-            if (due, offset) > moved && (due > now_ms || found.len() >= records_max) {
-                break;
-            }
-            self.heap.pop();
-            if !self.is_cancelled(offset, key) {
-                found.push((due, offset));
+        let taken =
+            py.detach(|| self.take_due(now_ms, moved, records_max, bytes_max, log_start))?;
+        let found = PyList::empty(py);
+        let mut rest = &taken[..];
+        while let Some(entry) = entry_at(rest) {
+            let record = entry
+                .record()
+                .map_err(|malformed| PyValueError::new_err(malformed.what))?;
+            let (offset, timestamp, key, value, headers): (
+                i64,
+                i64,
+                Bound<'py, PyAny>,
+                Bound<'py, PyAny>,
+                Bound<'py, PyAny>,
+            ) = to_tuple(py, &record)?.extract()?;
+            found.append(PyTuple::new(
+                py,
+                [
+                    entry.due.0.into_pyobject(py)?.into_any(),
+                    offset.into_pyobject(py)?.into_any(),
+                    timestamp.into_pyobject(py)?.into_any(),
+                    key,
+                    value,
+                    headers,
+                    entry.place.into_pyobject(py)?.into_any(),
+                ],
+            )?)?;
+            rest = &rest[entry.bytes.len()..];
+            if found.len() % TURN_RECORDS == 0 {
+                py.detach(std::thread::yield_now);
             }
         }
-        found
+        Ok(found)
     }
 
-    /// The first offset of what waits, None when nothing does.
-    fn oldest(&mut self) -> Option<i64> {
-        self.settle_cancels();
-        let near = self
-            .heap
-            .iter()
-            .map(|Reverse((_, offset, _))| *offset)
-            .min();
-        let oldest = near.unwrap_or(i64::MAX).min(self.far_oldest);
-        (oldest < i64::MAX).then_some(oldest)
+    fn oldest(&mut self, py: Python<'_>) -> Option<i64> {
+        py.detach(|| {
+            let runs = self.runs.iter().map(|each| each.run.oldest()).min();
+            let oldest = self.gathered.oldest().min(runs.unwrap_or(i64::MAX));
+            (oldest < i64::MAX).then_some(oldest)
+        })
+    }
+
+    fn settle(&mut self, py: Python<'_>, safe_offset: i64) {
+        py.detach(|| {
+            self.gathered.settle(&self.cancels);
+            if self.runs.iter().all(|each| each.run.head().is_none()) {
+                self.cancels.drop_before(safe_offset);
+            }
+        });
+    }
+
+    fn flush(
+        &mut self,
+        py: Python<'_>,
+        number: u64,
+        path: PathBuf,
+        end: i64,
+    ) -> PyResult<Vec<PathBuf>> {
+        Ok(py.detach(|| -> io::Result<Vec<PathBuf>> {
+            let written = self.write_gathered(path, self.gathered_from)?;
+            let run = Run::new(open_files(&written)?, Vec::new())?;
+            self.runs.push(RunOf { number, end, run });
+            self.gathered.clear();
+            self.gathered_from = end;
+            self.late_bytes = 0;
+            Ok(written)
+        })?)
+    }
+
+    fn open_run(
+        &mut self,
+        py: Python<'_>,
+        number: u64,
+        paths: Vec<PathBuf>,
+        end: i64,
+    ) -> PyResult<()> {
+        let moved: Vec<Moved> = vec![(self.moved_end, self.moved), (i64::MAX, NOTHING)];
+        let run = py.detach(|| Run::new(open_files(&paths)?, moved))?;
+        run.cancels().for_each(|cancel| self.cancels.add(*cancel));
+        self.gathered_from = end;
+        self.runs.push(RunOf { number, end, run });
+        Ok(())
+    }
+
+    fn merge(
+        &self,
+        py: Python<'_>,
+        numbers: Vec<u64>,
+        name: String,
+        cancels_from: i64,
+    ) -> PyResult<BucketMerge> {
+        let range = self.range_of(&numbers)?;
+        Ok(py.detach(|| -> io::Result<BucketMerge> {
+            let mut kept = Cancels::default();
+            let mut cursors = Vec::new();
+            for each in &self.runs[range] {
+                let paths: Vec<PathBuf> = each.run.paths().cloned().collect();
+                let moved = vec![(i64::MAX, each.run.moved_of_all())];
+                let cancels = each.run.cancels();
+                cancels
+                    .filter(|cancel| cancel.2 >= cancels_from)
+                    .for_each(|cancel| kept.add(*cancel));
+                cursors.push(Run::new(open_files(&paths)?, moved)?);
+            }
+            let kept = kept.since(i64::MIN);
+            Ok(BucketMerge::new(cursors, self.cancels.clone(), kept, name))
+        })?)
+    }
+
+    fn replace(
+        &mut self,
+        py: Python<'_>,
+        numbers: Vec<u64>,
+        number: u64,
+        paths: Vec<PathBuf>,
+        cancels_from: i64,
+    ) -> PyResult<()> {
+        let range = self.range_of(&numbers)?;
+        Ok(py.detach(|| -> io::Result<()> {
+            let parts = self.runs[range.clone()].iter();
+            let moved = parts
+                .map(|each| (each.end, each.run.moved_of_all()))
+                .collect();
+            let end = self.runs[range.end - 1].end;
+            let run = Run::new(open_files(&paths)?, moved)?;
+            self.runs.splice(range, [RunOf { number, end, run }]);
+            self.cancels.drop_before(cancels_from);
+            Ok(())
+        })?)
+    }
+
+    fn left(&self, number: u64) -> Option<(Vec<PathBuf>, u64)> {
+        let each = self.runs.iter().find(|each| each.number == number)?;
+        Some((each.run.paths().cloned().collect(), each.run.bytes_left()))
     }
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<DelayIndex>()
+    module.add_class::<DelayIndex>()?;
+    module.add_class::<BucketMerge>()
 }

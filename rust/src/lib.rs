@@ -21,6 +21,7 @@ mod checksum;
 mod codec;
 mod compaction;
 mod delay_index;
+mod delays;
 mod delivery;
 mod disk_turns;
 mod error;

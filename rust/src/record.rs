@@ -35,6 +35,12 @@ pub struct Headers<'a> {
 }
 
 impl<'a> Headers<'a> {
+    /// The headers that begin with their count.
+    #[inline]
+    pub fn read(reader: &mut Reader<'a>) -> Result<Headers<'a>, Malformed> {
+        read_headers(reader)
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -325,8 +331,9 @@ fn nullable_size(bytes: Option<&[u8]>) -> usize {
     bytes.map_or(1, |bytes| varint_size(bytes.len() as i64) + bytes.len())
 }
 
+/// Appends the length of `bytes` and the bytes; -1 for null.
 #[inline]
-fn put_nullable(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
+pub fn put_nullable(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     match bytes {
         None => put_varint(out, -1),
         Some(bytes) => {

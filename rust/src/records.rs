@@ -247,7 +247,8 @@ fn decode_at<'py>(
     Ok(decoded)
 }
 
-fn to_tuple<'py>(py: Python<'py>, record: &Record<'_>) -> PyResult<Bound<'py, PyTuple>> {
+/// `(offset, timestamp_ms, key, value, headers)`.
+pub fn to_tuple<'py>(py: Python<'py>, record: &Record<'_>) -> PyResult<Bound<'py, PyTuple>> {
     let headers = PyList::empty(py);
     for (key, value) in record.headers.iter() {
         headers.append((

@@ -8,6 +8,7 @@ until the call that was given it returns.
 from ottla.native._kernel import (
     ArrowRecords,
     BatchInfo,
+    BucketMerge,
     Compaction,
     DelayIndex,
     DeliveryHints,
@@ -52,6 +53,7 @@ from ottla.native._kernel import (
 __all__ = [
     "ArrowRecords",
     "BatchInfo",
+    "BucketMerge",
     "Compaction",
     "DelayIndex",
     "DeliveryHints",

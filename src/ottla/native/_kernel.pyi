@@ -14,6 +14,7 @@ from ottla.native.errors import KernelError
 __all__ = [
     "ArrowRecords",
     "BatchInfo",
+    "BucketMerge",
     "Compaction",
     "DelayIndex",
     "DeliveryHints",
@@ -487,30 +488,47 @@ def aborted_between(index: Buffer, start_offset: int, end_offset: int, /) -> tup
 
 @final
 class DelayIndex:
-    """When the records of a partition of a delay topic are due: 24 bytes a record.
+    """What waits in a partition of a delay topic: gathered in memory, and in runs of bucket files.
 
     A record is due at its header `ottla-deliver-at` (milliseconds since the epoch), else at its timestamp and
-    `ottla-delay` (milliseconds), else at its timestamp and `default_delay_ms`. What is no such time, or more than ten
-    years after the timestamp, is due at once, at -2**63. A record with `ottla-cancel` cancels what waits with its key
-    and lies before it.
+    `ottla-delay` (milliseconds), else at its timestamp and the default delay: that of the last pair of
+    `default_delays`, (first offset, milliseconds), not beyond its offset. What is no such time, or more than ten years
+    after the timestamp, is due at once, at -2**63. A record with `ottla-cancel` cancels what waits with its key and has
+    a place before it: its offset, or what its header `ottla-scheduled` says.
 
     `moved_due`, `moved_offset` and `moved_end` say what was moved before: of the records below `moved_end` those due
-    by then, and of those due at that very time the ones up to the offset. Beyond `entries_max` the nearer half is kept
-    and the others are only counted: `far_count` of them, all due at `horizon_ms` or later. One thread at a time.
+    by then, and of those due at that very time the ones up to the offset. `seed` is that of the hashes of keys, which
+    files have too. One thread at a time; all but `add` of little does without the GIL.
     """
 
     def __new__(
-        cls, *, default_delay_ms: int, entries_max: int, moved_due: int, moved_offset: int, moved_end: int
+        cls,
+        *,
+        default_delays: list[tuple[int, int]],
+        seed: tuple[int, int],
+        moved_due: int,
+        moved_offset: int,
+        moved_end: int,
     ) -> Self: ...
     def __len__(self) -> int:
-        """Records in memory, of which some may be cancelled."""
-    @property
-    def far_count(self) -> int: ...
-    @property
-    def horizon_ms(self) -> int: ...
+        """Records that wait, of which some may be cancelled."""
     @property
     def bytes(self) -> int:
         """About the memory of it all."""
+    @property
+    def gathered_bytes(self) -> int:
+        """What is gathered in memory, and what of it has been moved since the last `settle`."""
+    @property
+    def live_bytes(self) -> int:
+        """What is gathered in memory and waits."""
+    @property
+    def late_bytes(self) -> int:
+        """What was added since the last `pop` and is due before what that has moved."""
+    @property
+    def cancel_count(self) -> int: ...
+    @property
+    def failed_run(self) -> int | None:
+        """The run that could not be read when `pop` raised OSError."""
     def add(self, data: Buffer, start_offset: int, passed_over: list[int], max_decompressed_bytes: int) -> None:
         """Take the records of `data` from an offset on, which follow those of the last call.
 
@@ -518,14 +536,48 @@ class DelayIndex:
         expand to `max_decompressed_bytes`.
         """
     def next_due(self) -> int | None:
-        """When the next record is due; None when none waits in memory."""
-    def pop(self, now_ms: int, moved_due: int, moved_offset: int, records_max: int) -> list[tuple[int, int]]:
-        """Due time and offset of up to `records_max` records that are due, in this order.
+        """When the next record is due; None when none waits."""
+    def pop(
+        self, now_ms: int, moved_due: int, moved_offset: int, *, records_max: int, bytes_max: int, log_start: int
+    ) -> list[tuple[int, int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]], int]]:
+        """Due time, offset, timestamp, key, value, headers and place of records that are due, in this order.
 
-        All of those up to `moved_due` and `moved_offset` are among them, however many there are.
+        All of those up to `moved_due` and `moved_offset` are among them, however many there are; the others end at
+        `records_max` or `bytes_max`. Records below `log_start` are let go. Raises OSError.
         """
     def oldest(self) -> int | None:
-        """The first offset of what waits, far ones included; None when nothing does. Looks at every record."""
+        """The first offset of what waits, or one before it that was moved lately; None when nothing waits."""
+    def settle(self, safe_offset: int) -> None:
+        """Let go of what is gathered and was moved or cancelled; and of cancellations below `safe_offset`, if that is
+        all that waits.
+        """
+    def flush(self, number: int, path: str, end: int) -> list[str]:
+        """Write what is gathered, of the records below `end`, to a file, as the run `number`; the paths that were
+        written. Raises OSError: nothing has changed then.
+        """
+    def open_run(self, number: int, paths: list[str], end: int) -> None:
+        """Read a run that follows the others in the log. Raises OSError."""
+    def merge(self, numbers: list[int], name: str, cancels_from: int) -> BucketMerge:
+        """Begin to write runs that follow one another as one, which has those cancellations that were read from
+        `cancels_from` on. The files are called `name` and a number. Raises OSError.
+        """
+    def replace(self, numbers: list[int], number: int, paths: list[str], cancels_from: int) -> None:
+        """Have the run `number`, a merge of others, in their place. Cancellations before `cancels_from` are forgotten.
+
+        Raises OSError: nothing has changed then.
+        """
+    def left(self, number: int) -> tuple[list[str], int] | None:
+        """The files of a run that have something left, and their bytes."""
+
+@final
+class BucketMerge:
+    """Several runs of bucket files that become one. One thread at a time, beside those that use the index."""
+
+    def step(self, bytes_max: int) -> bool:
+        """Go on, with about so many bytes; True when all is written. Raises OSError."""
+    @property
+    def paths(self) -> list[str]:
+        """The files that are complete."""
 
 # The log I/O thread.
 

@@ -23,7 +23,11 @@ CANCEL: Final = "ottla-cancel"
 CRON: Final = "ottla-cron"
 TIME_ZONE: Final = "ottla-time-zone"
 SCHEDULED: Final = "ottla-scheduled"
-"""On the record that waits for the next time of a schedule; it was written by the broker."""
+"""On the record that waits for the next time of a schedule, and on what cancels one before; the broker wrote it. Its
+value is the offset of the record that began the schedule: its place, where it is about being cancelled.
+
+    offset   100 begins a schedule    200 cancels it    300 was written in its place by a broker that had not read 200
+"""
 
 _WHEN: Final = frozenset({DELIVER_AT, DELAY, CRON, TIME_ZONE, SCHEDULED})
 
@@ -41,6 +45,10 @@ class BadDelayError(Exception):
     """A record of a delay topic says no time at which it could be delivered."""
 
 
+DELAYS_MAX: Final = 32
+"""So many changes of the default delay may concern records that wait."""
+
+
 class Progress(NamedTuple):
     """How far a partition is; `low` is the first offset that may wait."""
 
@@ -48,11 +56,38 @@ class Progress(NamedTuple):
     due_ms: int = BEFORE_ALL
     offset: int = -1
     end: int = 0
+    delays: tuple[tuple[int, int], ...] = ()
+    """The default delay of records, each from an offset on: what is due when must not change once it was looked at."""
 
     @property
     def metadata(self) -> str:
         """All but `low`, which is the committed offset, as it is committed with it."""
-        return f"{self.due_ms}:{self.offset}:{self.end}"
+        delays = "".join(f":{start},{delay_ms}" for start, delay_ms in self.delays)
+        return f"{self.due_ms}:{self.offset}:{self.end}{delays}"
+
+    def with_default_delay(self, delay_ms: int) -> "Progress":
+        """The progress with a default delay for the records that have not been looked at. It stays as it is where too
+        many changes concern records that wait.
+        """
+        if not self.delays:
+            return self._replace(delays=((0, delay_ms),))
+        delays = [
+            each
+            for each, after in zip(self.delays, (*self.delays[1:], None), strict=True)
+            if after is None or after[0] > self.low
+        ]
+        if delays[-1][1] != delay_ms and (len(delays) < DELAYS_MAX or delays[-1][0] >= self.end):
+            delays = [*(each for each in delays if each[0] < self.end), (self.end, delay_ms)]
+        return self._replace(delays=tuple(delays))
+
+    def delay_at(self, offset: int) -> int:
+        """The default delay of the record at an offset."""
+        return next((delay_ms for start, delay_ms in reversed(self.delays) if start <= offset), 0)
+
+    def delays_between(self, start: int, end: int) -> list[list[int]]:
+        """The default delays of a range of offsets, to be compared with those it was read with."""
+        changes = [[each, delay_ms] for each, delay_ms in self.delays if start < each < end]
+        return [[start, self.delay_at(start)], *changes]
 
     def has_moved(self, due_ms: int, offset: int) -> bool:
         """Whether a record has been moved, or was cancelled by then."""
@@ -60,18 +95,25 @@ class Progress(NamedTuple):
 
     def cut_at(self, log_end: int) -> "Progress":
         """The progress in a log that ends there now: what is appended anew has been neither looked at nor moved."""
-        return self._replace(low=min(self.low, log_end), end=min(self.end, log_end))
+        delays = dict(sorted((min(start, log_end), delay_ms) for start, delay_ms in self.delays))
+        return self._replace(
+            low=min(self.low, log_end), end=min(self.end, log_end), delays=tuple(sorted(delays.items()))
+        )
 
 
 def progress_of(low: int, metadata: str) -> Progress:
     """The progress that was committed; of an offset that somebody else committed, nothing from there on is moved."""
     try:
-        due_ms, offset, end = map(int, metadata.split(":"))
+        first, second, third, *rest = metadata.split(":")
+        due_ms, offset, end = int(first), int(second), int(third)
+        pairs = [each.split(",") for each in rest]
+        delays = tuple((int(start), int(delay_ms)) for start, delay_ms in pairs)
     except ValueError:
         return Progress(low, end=low)
-    if not all(BEFORE_ALL <= each <= _LAST for each in (due_ms, offset, end)):
+    numbers = (due_ms, offset, end, *(number for pair in delays for number in pair))
+    if not all(BEFORE_ALL <= each <= _LAST for each in numbers) or list(delays) != sorted(delays):
         return Progress(low, end=low)
-    return Progress(low, due_ms, offset, end)
+    return Progress(low, due_ms, offset, end, delays)
 
 
 def due_ms(timestamp_ms: int, headers: Headers, default_delay_ms: int) -> int:
@@ -96,15 +138,23 @@ def is_cancel(key: bytes | None, headers: Headers) -> bool:
     return cancels
 
 
+def place_of(offset: int, headers: Headers) -> int:
+    """The offset that a record counts as where records are cancelled."""
+    value = dict(headers).get(SCHEDULED)
+    if value is None or not value.isdigit() or len(value) > _DIGITS_MAX or int(value) >= offset:
+        return offset
+    return int(value)
+
+
 def delivered_headers(headers: Headers) -> list[tuple[str, bytes | None]]:
     """The headers without those that said when, so that the next delay topic of a chain does not read them."""
     return [(name, value) for name, value in headers if name not in _WHEN]
 
 
-def next_of_schedule(key: bytes | None, headers: Headers, after_ms: int) -> tuple[int, Headers] | None:
+def next_of_schedule(key: bytes | None, headers: Headers, after_ms: int, place: int) -> tuple[int, Headers] | None:
     """The next time of a periodic record, and the headers with which it waits for it; None of one that is not periodic.
 
-    Raises BadDelayError.
+    `place` is that of the record. Raises BadDelayError.
     """
     named = dict(headers)
     expression = named.get(CRON)
@@ -121,7 +171,12 @@ def next_of_schedule(key: bytes | None, headers: Headers, after_ms: int) -> tupl
         )
     except BadCronError as error:
         raise BadDelayError(f"header {CRON}: {error}") from None
-    schedule = [(CRON, expression), (TIME_ZONE, zone), (SCHEDULED, b""), (DELIVER_AT, str(next_ms).encode())]
+    schedule = [
+        (CRON, expression),
+        (TIME_ZONE, zone),
+        (SCHEDULED, str(place).encode()),
+        (DELIVER_AT, str(next_ms).encode()),
+    ]
     return next_ms, [*delivered_headers(headers), *schedule]
 
 

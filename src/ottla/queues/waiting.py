@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.queues.delay import BEFORE_ALL, BadDelayError, Progress, due_ms, is_cancel
+from ottla.queues.delay import BEFORE_ALL, BadDelayError, Progress, due_ms, is_cancel, place_of
 
 
 class Waiting(NamedTuple):
@@ -21,9 +21,8 @@ class WaitingReader:
 
     def __init__(self, partition: int, progress: Progress, default_delay_ms: int) -> None:
         self._partition = partition
-        self._progress = progress
-        self._default_delay_ms = default_delay_ms
-        self._found: list[Waiting] = []
+        self._progress = progress.with_default_delay(default_delay_ms)
+        self._found: list[tuple[int, Waiting]] = []
         self._cancelled: dict[bytes, int] = {}
 
     def take(
@@ -39,14 +38,16 @@ class WaitingReader:
         try:
             if is_cancel(key, headers):
                 assert key is not None, "or it would be a letter"
-                self._cancelled[key] = offset
+                self._cancelled[key] = max(self._cancelled.get(key, -1), place_of(offset, headers))
                 return
-            due = due_ms(timestamp_ms, headers, self._default_delay_ms)
+            due = due_ms(timestamp_ms, headers, self._progress.delay_at(offset))
         except BadDelayError:
             due = None
         if not self._progress.has_moved(BEFORE_ALL if due is None else due, offset):
-            self._found.append(Waiting(due, self._partition, offset, key, len(value or b"")))
+            waiting = Waiting(due, self._partition, offset, key, len(value or b""))
+            self._found.append((place_of(offset, headers), waiting))
 
     def waiting(self) -> list[Waiting]:
         """Those that wait, in the order of their offsets."""
-        return [each for each in self._found if each.key is None or self._cancelled.get(each.key, -1) < each.offset]
+        cancelled = self._cancelled
+        return [each for place, each in self._found if each.key is None or cancelled.get(each.key, -1) <= place]

@@ -23,35 +23,34 @@ from ottla.client.producing.producer_options import ProducerOptions
 from ottla.model.delivery_group import delivery_group
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.native import DelayIndex, walk_batches
+from ottla.native import walk_batches
 from ottla.native.errors import KernelError
 from ottla.queues.aborted_batches import AbortedBatches
 from ottla.queues.delay import Progress, progress_of
-from ottla.queues.due_queue import DueQueue
 from ottla.replication.partition import Partition
 from ottla.runtime.environment import Environment
 from ottla.runtime.log_throttle import LogThrottle
+from ottla.server.delay_buckets import CANCELS_MAX, DelayBuckets
 from ottla.server.delay_outbox import DelayOutbox, Target, letters_topic
 from ottla.server.own_client_io import OwnClientIo
-from ottla.server.waiting_records import TooManyBytesError, WaitingRecord, read_waiting
+from ottla.server.waiting_records import WaitingRecord
 from ottla.storage.log_config import DECOMPRESSED_BYTES_MAX
 
 logger = logging.getLogger(__name__)
 
-WAITING_MAX: Final = 2_000_000
-"""Records whose time is kept in memory, for a partition: 48 MB. The nearest are; the log is read again for others."""
+GATHERED_BYTES: Final = 16 << 20
+"""What waits is kept in memory up to this size, for a partition; more is written to bucket files."""
 
-READ_AGAIN_MS: Final = 60_000
-"""How long before the first record that is not in memory is due the log is read again."""
+FLUSH_LOG_BYTES: Final = 256 << 20
+"""It is also written after so much of the log was read, so that a start does not read the log from there again."""
+
+FULL_MS: Final = 5_000
+"""How long nothing more is read when bucket files cannot be written."""
 
 SCAN_BYTES: Final = 1 << 20
 TRANSACTION_RECORDS: Final = 4_096
 TRANSACTION_BYTES: Final = 16 << 20
-"""A transaction has so many records and bytes at most; one of large records has fewer records."""
-
-GROUP_MIN: Final = 16
-GROUP_BYTES_MAX: Final = 1 << 30
-"""So few records are moved however large they are."""
+"""A transaction has so many records and bytes at most, by a record."""
 
 LOOK_MS: Final = 1_000
 """How often the clock is looked at while something waits: it may have been set."""
@@ -108,9 +107,10 @@ class DelayMover:
         self._progress = Progress()
         self._committed_ms = self._looked_ms = 0
         self._retry_ms = RETRY_MS_MIN
-        self._queue = DueQueue(self._new_index())
-        self._group = GROUP_MIN
-        self._position = self._known_before_move = 0
+        self._position = self._known_before_move = self._safe = 0
+        self._read_bytes = self._full_until_ms = 0
+        self.waiting_count = 0
+        """How many records wait, about; threads have the index meanwhile."""
 
     async def run(self) -> None:
         """Move until the partition is led elsewhere."""
@@ -131,11 +131,6 @@ class DelayMover:
             self._partition.unsubscribe(self._changed)
 
     @property
-    def waiting_count(self) -> int:
-        """How many records wait, about."""
-        return len(self._queue) + self._queue.index.far_count
-
-    @property
     def _is_current(self) -> bool:
         return self._partition.is_leader and self._partition.leader_epoch == self._epoch
 
@@ -145,16 +140,44 @@ class DelayMover:
 
     async def _serve(self) -> None:
         await self._take_over()
-        while self._is_current:
-            self._queue = DueQueue(self._new_index())
-            self._position = max(self._progress.low, self._partition.log.log_start_offset)
-            while self._is_current and not self._must_read_again:
+        self._buckets = DelayBuckets(self._partition.log, self._environment, self._news.set)
+        try:
+            low = max(self._progress.low, self._partition.log.log_start_offset)
+            self._index, self._position = await self._buckets.load(self._progress, low)
+            while self._is_current:
                 self._news.clear()
-                has_read = await self._scan()
-                must_reach = max(self._progress.end, self._known_before_move)
-                has_moved = self._position >= must_reach and await self._move()
+                # What is late is moved before more is read: it is moved all at once.
+                has_read = self._index.late_bytes < TRANSACTION_BYTES and await self._scan()
+                has_moved = self._may_move and await self._move()
+                await self._settle_buckets()
+                self.waiting_count = len(self._index)
                 if not has_read and not has_moved:
                     await self._wait()
+        finally:
+            await self._buckets.close()
+
+    async def _settle_buckets(self) -> None:
+        if self._clock.monotonic_ms() < self._full_until_ms:
+            return
+        try:
+            await self._buckets.settle(self._index, self._progress, self._safe_offset)
+        except OSError as error:
+            self._complain_of_disk(error)
+
+    def _complain_of_disk(self, error: OSError) -> None:
+        self._throttled.warning("%s: bucket files cannot be written, so little is read: %s", self._place, error)
+        self._full_until_ms = self._clock.monotonic_ms() + FULL_MS
+
+    @property
+    def _may_move(self) -> bool:
+        if self._index.late_bytes >= TRANSACTION_BYTES:
+            return self._position >= self._progress.end
+        return self._position >= max(self._progress.end, self._known_before_move)
+
+    @property
+    def _safe_offset(self) -> int:
+        """Cancellations before it concern nothing that has not been read."""
+        return self._position if self._position >= self._known_before_move else self._safe
 
     async def _take_over(self) -> None:
         options = ClientOptions.of(
@@ -183,30 +206,17 @@ class DelayMover:
         if max(progress.low, progress.end) > log_end:
             logger.warning("%s was cut at %d; it had been delivered from up to %d", self._place, log_end, progress.end)
             progress = progress.cut_at(log_end)
-        self._progress = progress
+        self._progress = progress.with_default_delay(self._default_delay_ms)
+        if self._progress.delay_at(self._progress.end) != self._default_delay_ms:
+            self._throttled.warning("%s: too many changes of its delay concern records that wait", self._place)
         self._known_before_move = self._partition.last_stable_offset
+        self._safe = 0
         self._committed_ms = self._looked_ms = self._clock.monotonic_ms()
-
-    def _new_index(self) -> DelayIndex:
-        return DelayIndex(
-            default_delay_ms=self._default_delay_ms,
-            entries_max=WAITING_MAX,
-            moved_due=self._progress.due_ms,
-            moved_offset=self._progress.offset,
-            moved_end=self._progress.end,
-        )
-
-    @property
-    def _must_read_again(self) -> bool:
-        index = self._queue.index
-        if not index.far_count or self._position < self._progress.end:
-            return False
-        return not len(self._queue) or index.horizon_ms - READ_AGAIN_MS <= self._clock.now_ms() < index.horizon_ms
 
     async def _scan(self) -> bool:
         """Look at the next committed records; False when there are none."""
         partition, end = self._partition, self._partition.last_stable_offset
-        if self._position >= end:
+        if self._position >= end or not await self._has_room():
             return False
         result = partition.read(self._position, SCAN_BYTES, max_offset=end, min_one_batch=True)
         aborted = AbortedBatches(partition.log.aborted_in(result, self._position, end))
@@ -218,14 +228,35 @@ class DelayMover:
             return False
         passed_over = [batch.base_offset for batch in batches if aborted.has(batch)]
         await self._environment.tasks.in_thread(
-            self._queue.index.add, data, self._position, passed_over, DECOMPRESSED_BYTES_MAX
+            self._index.add, data, self._position, passed_over, DECOMPRESSED_BYTES_MAX
         )
         self._position = max(self._position, batches[-1].last_offset + 1)
+        self._read_bytes += len(data)
+        return True
+
+    async def _has_room(self) -> bool:
+        """Whether more may be kept in memory; what is there is written to bucket files, if it is much."""
+        index = self._index
+        if index.cancel_count > 2 * CANCELS_MAX and self._buckets.is_merging:
+            return False
+        if index.gathered_bytes < GATHERED_BYTES and self._read_bytes < FLUSH_LOG_BYTES:
+            return True
+        await self._environment.tasks.in_thread(index.settle, self._safe_offset)
+        if index.live_bytes < GATHERED_BYTES // 2 and self._read_bytes < FLUSH_LOG_BYTES:
+            return True
+        if self._clock.monotonic_ms() < self._full_until_ms:
+            return False
+        try:
+            await self._buckets.flush(index, self._progress, self._position)
+        except OSError as error:
+            self._complain_of_disk(error)
+            return False
+        self._read_bytes = 0
         return True
 
     async def _move(self) -> bool:
         """Move what is due, about a transaction's worth; False when nothing is."""
-        next_due = self._queue.next_due()
+        next_due = self._index.next_due()
         if next_due is None or next_due > self._clock.now_ms():
             return False
         target = self._look_up(self._target)
@@ -236,7 +267,10 @@ class DelayMover:
         own = self._look_up(self._place.topic)
         if own is None:  # it has just been deleted
             return False
-        records, last = await self._due_records()
+        records = await self._due_records()
+        if not records:  # what is due was cancelled
+            return True
+        last = max((self._progress.due_ms, self._progress.offset), records[-1][:2])
         producer = self._producer
         assert producer is not None, "it was taken over"
         count = self._partition_count()
@@ -250,6 +284,7 @@ class DelayMover:
         if outbox.appended is not None:
             # What it cancels must be known before anything else is moved.
             delivery, count = outbox.appended
+            self._safe = self._position
             self._known_before_move = (await delivery).offset + count
         self._retry_ms = RETRY_MS_MIN
         return True
@@ -272,33 +307,35 @@ class DelayMover:
                 "%s: a record that cannot be delivered is dropped, as %s does not take it: %s", self._place, name, lost
             )
 
-    async def _due_records(self) -> tuple[list[WaitingRecord], tuple[int, int]]:
-        """What is due next, in this order, and up to where that is."""
-        moved = (self._progress.due_ms, self._progress.offset)
-        while True:
-            due = self._queue.take(self._clock.now_ms(), moved, self._group)
-            if not due:
-                return [], moved
-            late = sum(each <= moved for each in due)
-            bytes_max = TRANSACTION_BYTES if len(due) > max(late, GROUP_MIN) else GROUP_BYTES_MAX
-            try:
-                records = await read_waiting(self._partition, due, self._environment.tasks, bytes_max)
-            except TooManyBytesError:
-                self._queue.put_back(due)
-                self._group = max(GROUP_MIN, len(due) // 4)
-                continue
-            self._group = min(2 * self._group, TRANSACTION_RECORDS)
-            return records, max(moved, due[-1])
+    async def _due_records(self) -> list[WaitingRecord]:
+        """What is due next, in this order."""
+        now_ms, moved = self._clock.now_ms(), (self._progress.due_ms, self._progress.offset)
+        log_start = self._partition.log.log_start_offset
+
+        def pop() -> list[WaitingRecord]:
+            found = self._index.pop(
+                now_ms, *moved, records_max=TRANSACTION_RECORDS, bytes_max=TRANSACTION_BYTES, log_start=log_start
+            )
+            return [WaitingRecord(*each) for each in found]
+
+        try:
+            return await self._environment.tasks.in_thread(pop)
+        except OSError:
+            failed = self._index.failed_run
+            if failed is not None:
+                await self._buckets.drop_from(failed, self._progress)
+            raise
 
     async def _commit(self, producer: Producer, last: tuple[int, int]) -> None:
         now_ms = self._clock.monotonic_ms()
         low = self._progress.low
         has_looked = now_ms - self._looked_ms >= OLDEST_MS
         if has_looked:
-            oldest = await self._environment.tasks.in_thread(self._queue.oldest)
+            await self._environment.tasks.in_thread(self._index.settle, self._safe_offset)
+            oldest = await self._environment.tasks.in_thread(self._index.oldest)
             low = self._position if oldest is None else oldest
             self._looked_ms = now_ms
-        progress = Progress(low, *last, max(self._progress.end, self._position))
+        progress = Progress(low, *last, max(self._progress.end, self._position), self._progress.delays)
         committed = CommittedOffset(progress.low, metadata=progress.metadata)
         await producer.send_offsets_to_transaction({self._place: committed}, delivery_group(self._place.topic))
         await producer.commit_transaction()
@@ -307,18 +344,23 @@ class DelayMover:
         if has_looked and self._is_current and low > self._partition.log.log_start_offset:
             self._partition.delete_records_before(low)
             await self._keep_log_start(self._partition)
+        if has_looked:
+            try:
+                await self._buckets.remove_spent(self._index, progress)
+            except OSError as error:
+                self._complain_of_disk(error)
 
     async def _wait(self) -> None:
         """Until the next record is due, or there is another one."""
         now_ms = self._clock.monotonic_ms()
         is_behind = self._position > self._progress.low and now_ms - self._looked_ms >= OLDEST_MS
-        if now_ms - self._committed_ms >= (COMMIT_MS if len(self._queue) else 2 * OLDEST_MS) and is_behind:
+        if now_ms - self._committed_ms >= (COMMIT_MS if len(self._index) else 2 * OLDEST_MS) and is_behind:
             producer = self._producer
             assert producer is not None, "it was taken over"
             producer.begin_transaction()
             await self._commit(producer, (self._progress.due_ms, self._progress.offset))
             return
-        next_due = self._queue.next_due()
+        next_due = self._index.next_due()
         wait_ms = LOOK_MS if is_behind or next_due is not None else 60 * LOOK_MS
         if next_due is not None:
             wait_ms = min(LOOK_MS, max(1, next_due - self._clock.now_ms())) if next_due > self._clock.now_ms() else 250

@@ -64,7 +64,9 @@ class DelayOutbox:
             try:
                 is_cancel(waiting.key, waiting.headers)
                 due_ms(waiting.timestamp_ms, waiting.headers, self._default_delay_ms)
-                following = next_of_schedule(waiting.key, waiting.headers, max(self._now_ms, waiting.due_ms))
+                following = next_of_schedule(
+                    waiting.key, waiting.headers, max(self._now_ms, waiting.due_ms), waiting.place
+                )
             except BadDelayError as error:
                 self._refuse(waiting, str(error))
                 continue
@@ -77,7 +79,7 @@ class DelayOutbox:
             if following is not None and SCHEDULED not in dict(waiting.headers):
                 # The schedule is new: it takes the place of what waits with its key, and is no delivery.
                 self._new_schedules += [
-                    (self._now_ms, waiting.key, None, [(CANCEL, b"")]),
+                    (self._now_ms, waiting.key, None, [(CANCEL, b""), (SCHEDULED, str(waiting.place).encode())]),
                     (self._now_ms, waiting.key, waiting.value, list(following[1])),
                 ]
                 continue

@@ -59,6 +59,7 @@ class DelayTopics:
         self._names: tuple[str, ...] = ()
         self._moving: dict[TopicPartition, tuple[Moved, asyncio.Task[None]]] = {}
         self._movers: dict[TopicPartition, DelayMover] = {}
+        self._ending: dict[TopicPartition, asyncio.Task[None]] = {}
 
     def load(self, image: MetadataImage) -> None:
         """Begin with what the image has."""
@@ -82,8 +83,9 @@ class DelayTopics:
     async def close(self) -> None:
         """Move nothing more."""
         self._names = ()
-        tasks = [task for _, task in self._moving.values()]
+        tasks = [*(task for _, task in self._moving.values()), *self._ending.values()]
         self._moving.clear()
+        self._ending.clear()
         for task in tasks:
             task.cancel()
         if tasks:
@@ -113,12 +115,16 @@ class DelayTopics:
             if wanted.get(place) != moved:
                 task.cancel()
                 del self._moving[place]
+                self._ending[place] = task
         for place, moved in wanted.items():
             if place not in self._moving:
-                task = self._environment.tasks.spawn(self._move(place, moved), f"deliver {place}")
+                ending = self._ending.pop(place, None)
+                task = self._environment.tasks.spawn(self._move(place, moved, ending), f"deliver {place}")
                 self._moving[place] = (moved, task)
 
-    async def _move(self, place: TopicPartition, moved: Moved) -> None:
+    async def _move(self, place: TopicPartition, moved: Moved, ending: asyncio.Task[None] | None) -> None:
+        if ending is not None:  # it may be at work on the files of the partition
+            await asyncio.wait([ending])
         from ottla.server.delay_mover import DelayMover  # the client, which most brokers never need
 
         leader_epoch, target, delay_ms = moved

@@ -38,7 +38,7 @@ def outbox(count: int = 2, rules: TopicRules | None = None) -> DelayOutbox:
 
 
 def waiting(offset: int, key: bytes | None, *headers: tuple[str, bytes | None], value: bytes = b"v") -> WaitingRecord:
-    return WaitingRecord(NOW_MS - 10, offset, NOW_MS - 100, key, value, list(headers))
+    return WaitingRecord(NOW_MS - 10, offset, NOW_MS - 100, key, value, list(headers), offset)
 
 
 def sent_of(box: DelayOutbox, *records: WaitingRecord) -> list[Sent]:
@@ -70,7 +70,9 @@ def test_a_new_schedule_takes_the_place_of_the_one_before_and_is_no_delivery() -
         ("orders.later", 1, b"k", None),
         ("orders.later", 1, b"k", b"v"),
     ]
-    assert sent[0][4] == [("ottla-cancel", b"")]
+    assert sent[0][4] == [("ottla-cancel", b""), ("ottla-scheduled", b"0")], (
+        "it concerns what was written before the schedule"
+    )
     assert dict(sent[1][4])["ottla-deliver-at"] == str(NOW_MS + 300_000).encode()
 
 
