@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.gateways.redis.adopted_reader import READ_BYTES
@@ -26,21 +26,38 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.gateways.redis.keyspace import Keyspace
     from ottla.gateways.redis.stream import Stream
+    from ottla.native import BatchInfo
     from ottla.replication.partition import Partition
 
 logger = logging.getLogger(__name__)
 
 NODE_ENTRIES_MAX: Final = 1_000
 """Of a node where streams have no limit."""
+NODES_A_TURN: Final = 100
+"""So many nodes, or batches, are adopted in one turn of the event loop."""
+PIECE_RECORDS: Final = 1_000
 KEPT_RECORDS: Final = 100
 """Up to so many records of a read are kept in memory as entries: for clients that wait for them."""
 RETRY_MS: Final = 1_000
 
 
-class Look(NamedTuple):
-    """What a part of the log holds of other writers: committed batches, and where the part ends."""
+class Piece(NamedTuple):
+    """Neighbouring records of one batch."""
 
-    foreign: list[Foreign]
+    batch: BatchInfo
+    first: int
+    record_count: int
+
+    @property
+    def record_bytes(self) -> int:
+        """Of one of them in the log, about."""
+        return max(1, self.batch.size // self.batch.record_count)
+
+
+class Look(NamedTuple):
+    """What a part of the log holds of other writers: committed records, and where the part ends."""
+
+    pieces: list[Piece]
     end_offset: int
     fields: dict[int, list[bytes]]
     """Of all its records, by offset, if they are few."""
@@ -113,14 +130,14 @@ class Adoption:
             while self._lags():
                 partition = self._partition
                 assert partition is not None
-                look = await self._read(partition)
-                await self._keyspace.until_free()
-                if not self._lags():
-                    return
-                self._adopt(look)
-                flush = self._stream.log.latest
-                if flush is not None and await are_lost({flush}):
-                    return
+                for look in self._cut(await self._read(partition)):
+                    await self._keyspace.until_free()
+                    if not self._lags():
+                        return
+                    self._adopt(look)
+                    flush = self._stream.log.latest
+                    if flush is not None and await are_lost({flush}):
+                        return
         except (ApiError, KernelError, OSError) as error:
             topic = self._stream.log.topic
             logger.error("records of other writers in topic %s are no entries yet: %s", topic, error)
@@ -141,22 +158,36 @@ class Adoption:
             logger.warning("%d batches of topic %s cannot be read: no entries", len(batches.unreadable), topic)
         undone = {batch.base_offset for batch in batches.all if aborted.has(batch)}
         foreign = [each for each in batches.foreign if each.batch.base_offset not in undone]
-        spans = [span for each in foreign for span in each.spans]
+        pieces = list(_pieces(foreign, offset))
         fields: dict[int, list[bytes]] = {}
-        if spans and sum(count for _, count in spans) <= KEPT_RECORDS:
-            offsets = [first + at for first, count in spans for at in range(count)]
-            fields = await in_thread(read_fields, data, offsets)
-        return Look(foreign, batches.all[-1].last_offset + 1 if batches.all else end_offset, fields)
+        if pieces and sum(each.record_count for each in pieces) <= KEPT_RECORDS:
+            fields = await in_thread(
+                read_fields, data, [each.first + at for each in pieces for at in range(each.record_count)]
+            )
+        return Look(pieces, batches.all[-1].last_offset + 1 if batches.all else end_offset, fields)
+
+    def _cut(self, look: Look) -> Iterator[Look]:
+        """Parts of which each is adopted in one turn of the event loop."""
+        entries_max = self._keyspace.limits.entries_max or NODE_ENTRIES_MAX
+        some: list[Piece] = []
+        nodes = 0
+        for piece in look.pieces:
+            if nodes >= NODES_A_TURN:
+                yield Look(some, some[-1].first + some[-1].record_count, {})
+                some, nodes = [], 0
+            some.append(piece)
+            nodes += 1 + piece.record_count // min(entries_max, max(1, NODE_BYTES // piece.record_bytes))
+        yield Look(some, look.end_offset, look.fields)
 
     def _adopt(self, look: Look) -> None:
         """Nothing else runs meanwhile."""
         stream, now_ms = self._stream, self._broker.clock.now_ms()
-        foreign = [each for each in look.foreign if each.batch.base_offset >= stream.adopted_to]
-        if foreign and stream.key is not None and stream.expires_ms is not None and stream.expires_ms <= now_ms:
+        pieces = [each for each in look.pieces if each.first >= stream.adopted_to]
+        if pieces and stream.key is not None and stream.expires_ms is not None and stream.expires_ms <= now_ms:
             self._keyspace.delete(stream, now_ms)
             return
-        rows = self._rows(foreign, now_ms, bool(look.fields))
-        if foreign and not rows:
+        rows = self._rows(pieces, now_ms, has_fields=bool(look.fields))
+        if pieces and not rows:
             logger.warning("topic %s has records that are no entries: there are no more ids", stream.log.topic)
         if not rows:
             stream.adopted_to = max(stream.adopted_to, look.end_offset)
@@ -169,7 +200,7 @@ class Adoption:
         self._keyspace.changed(stream)
         self._keyspace.serve_waiters()
 
-    def _rows(self, foreign: Sequence[Foreign], now_ms: int, has_fields: bool) -> list[AdoptedRow]:
+    def _rows(self, pieces: Sequence[Piece], now_ms: int, *, has_fields: bool) -> list[AdoptedRow]:
         """Which ids the records get, and in which nodes they are; nothing where there are not so many ids."""
         stream, limits = self._stream, self._keyspace.limits
         entries_max = limits.entries_max or NODE_ENTRIES_MAX
@@ -178,21 +209,19 @@ class Adoption:
             node = stream.nodes[-1]
             room, room_bytes = entries_max - node.count - node.deleted, NODE_BYTES - node.size
         rows: list[AdoptedRow] = []
-        for batch, spans in foreign:
-            record_bytes = max(1, batch.size // batch.record_count)
-            entry_id = max(last_id + 1, max(0, min(batch.max_timestamp, now_ms)) << 64)
-            for first, count in spans:
-                offset, left = first, count
-                while left:
-                    fits = min(room, room_bytes // record_bytes)
-                    begins = fits <= 0
-                    if begins:
-                        room, room_bytes = entries_max, NODE_BYTES
-                        fits = max(1, min(room, room_bytes // record_bytes))
-                    taken = min(left, fits)
-                    rows.append((offset, taken, id_bytes(min(entry_id, ID_MAX)), taken * record_bytes, begins))
-                    room, room_bytes = room - taken, room_bytes - taken * record_bytes
-                    offset, left, entry_id = offset + taken, left - taken, entry_id + taken
+        for piece in pieces:
+            record_bytes, offset, left = piece.record_bytes, piece.first, piece.record_count
+            entry_id = max(last_id + 1, max(0, min(piece.batch.max_timestamp, now_ms)) << 64)
+            while left:
+                fits = min(room, room_bytes // record_bytes)
+                begins = fits <= 0
+                if begins:
+                    room, room_bytes = entries_max, NODE_BYTES
+                    fits = max(1, min(room, room_bytes // record_bytes))
+                taken = min(left, fits)
+                rows.append((offset, taken, id_bytes(min(entry_id, ID_MAX)), taken * record_bytes, begins))
+                room, room_bytes = room - taken, room_bytes - taken * record_bytes
+                offset, left, entry_id = offset + taken, left - taken, entry_id + taken
             last_id = entry_id - 1
         return rows if last_id <= ID_MAX else []
 
@@ -221,3 +250,12 @@ class Adoption:
                     if node.first_id <= entry_id <= node.last_id
                 }
                 stream.touch(node)
+
+
+def _pieces(foreign: Sequence[Foreign], start_offset: int) -> Iterator[Piece]:
+    """What these batches have from an offset on."""
+    for batch, spans in foreign:
+        for first, count in spans:
+            begin, end = max(first, start_offset), first + count
+            for at in range(begin, end, PIECE_RECORDS):
+                yield Piece(batch, at, min(PIECE_RECORDS, end - at))

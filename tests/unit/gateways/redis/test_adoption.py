@@ -20,14 +20,14 @@ from ottla.gateways.redis.adopted_records import (
     runs_of,
     sort_batches,
 )
-from ottla.gateways.redis.adoption import Adoption, Look
+from ottla.gateways.redis.adoption import NODES_A_TURN, PIECE_RECORDS, Adoption, Look, _pieces
 from ottla.gateways.redis.deletion import delete
 from ottla.gateways.redis.stream import NodeLimits, Stream
 from ottla.gateways.redis.stream_id import ID_MAX
 from ottla.gateways.redis.stream_records import Began
 from ottla.gateways.redis.stream_snapshot import SnapshotReader, write
 from ottla.gateways.redis.trimming import Options, trim
-from ottla.native import build_batch, build_stream_batch, crc32c, walk_batches
+from ottla.native import StreamAdds, build_batch, build_stream_batch, crc32c, walk_batches
 from ottla.native.errors import KernelError
 
 LIMITS = NodeLimits(bytes_max=4096, entries_max=4)
@@ -77,11 +77,12 @@ def adoption_of(stream: Stream) -> Adoption:
 
 
 def adopt(stream: Stream, log: Log, *, keeps: bool) -> None:
-    batches = sort_batches(log.data)
-    foreign = [each for each in batches.foreign if each.batch.base_offset >= stream.adopted_to]
-    offsets = [first + at for each in foreign for first, count in each.spans for at in range(count)]
+    adoption, start = adoption_of(stream), stream.adopted_to
+    pieces = list(_pieces(sort_batches(log.data).foreign, start))
+    offsets = [each.first + at for each in pieces for at in range(each.record_count)]
     fields = read_fields(log.data, offsets) if keeps and offsets else {}
-    adoption_of(stream)._adopt(Look(foreign, log.end_offset, fields))
+    for look in adoption._cut(Look(pieces, log.end_offset, fields)):
+        adoption._adopt(look)
 
 
 def read_again(log: Log, stream: Stream | None = None, start: int = 0) -> Stream:
@@ -276,6 +277,24 @@ def test_ids_never_go_back_and_are_not_ahead_of_the_clock() -> None:
         (1_000, 0),
         (1_000, 1),
     ]
+
+
+def test_what_is_adopted_in_one_turn_has_a_limit_within_batches_too() -> None:
+    stream, log = served(), Log()
+    stream.mark(0, Began(0, b"s"))
+    log.write(stream)
+    log.write_foreign([b""] * 3 * PIECE_RECORDS, 1, 0)
+    for number in range(2 * NODES_A_TURN):
+        log.write_foreign([b"%d" % number], number, 0)
+    adopt(stream, log, keeps=False)
+    marks = [records.decode_mark(each[2]) for each in stream.journal if not isinstance(each, StreamAdds)]
+    parts = [each for each in marks if isinstance(each, records.Adopted)]
+    limit = NODES_A_TURN + PIECE_RECORDS // LIMITS.entries_max + 1
+    assert max(len(each.rows) for each in parts) <= limit
+    assert [each.rows[0][0] for each in parts[1:]] == [each.end_offset for each in parts[:-1]]
+    assert stream.length == 3 * PIECE_RECORDS + 2 * NODES_A_TURN
+    log.write(stream)
+    assert told(read_again(log)) == told(stream)
 
 
 def test_where_there_are_no_more_ids_there_are_no_more_entries() -> None:
