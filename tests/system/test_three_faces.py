@@ -248,6 +248,24 @@ def test_what_fails_too_often_is_a_dead_letter(broker: BrokerProcess, redis: Raw
     assert sorted(msgspec.msgpack.decode(record.value() or b"")[1] for record in found) == [b"bad", b"worse"]
 
 
+def test_the_last_member_that_goes_leaves_letters(broker: BrokerProcess, redis: RawRedis, key: str) -> None:
+    group = f"{key}-group"
+    letters = f"dlq.{key}"
+    settings = ["share.auto.offset.reset=earliest", "share.delivery.count.limit=2"]
+    settings += [f"errors.deadletterqueue.topic.name={letters}"]
+    assert run_command(["config", "set", "--bootstrap", broker.bootstrap, "--group", group, *settings]) == 0
+    config = ["--config", "errors.deadletterqueue.group.enable=true"]
+    assert run_command(["topic", "create", "--bootstrap", broker.bootstrap, letters, *config]) == 0
+    add(redis, key, "bad")
+    redis.call("XGROUP", "CREATE", key, group, "0")
+    for _ in range(2):
+        member = ShareMember(broker.port, group, key).join(1)
+        assert member.fetch(max_wait_ms=20_000) != {}
+        member.fetch_raw(session_epoch=-1)
+    wait_until(lambda: redis.call("XPENDING", key, group)[0] == 0 or None, "it was given out too often")
+    assert redis.call("XINFO", "GROUPS", key)[0][11] == 0
+
+
 def test_a_transaction_is_not_seen_half_done(broker: BrokerProcess, redis: RawRedis, key: str) -> None:
     redis.call("XGROUP", "CREATE", key, GROUP, "0", "MKSTREAM")
     worker = nsq_of(broker, key, 10)

@@ -438,8 +438,7 @@ class GroupShare:
         self._wait_for_due()
         self._retire_if_idle()
         if archived:
-            self._holds.set_aside(list(archived))
-            return self._tasks.spawn(self._write_and_archive(archived, limits), "redis-group-letters")
+            return self._archive_later(archived, limits)
         return self._written()
 
     def _held(self, member_id: str, runs: list[tuple[int, int, int]]) -> dict[int, list[Hold]] | None:
@@ -477,6 +476,12 @@ class GroupShare:
     def _has_letters(self, limits: ShareLimits) -> bool:
         return bool(limits.letters_topic) and self._around.write_letters is not None
 
+    def _archive_later(self, archived: dict[Hold, str], limits: ShareLimits) -> asyncio.Task[ErrorCode]:
+        """Entries are done once their letters are written."""
+        self._aside += len(archived)
+        self._holds.set_aside(list(archived))
+        return self._tasks.spawn(self._write_and_archive(archived, limits), "redis-group-letters")
+
     async def _write_and_archive(self, archived: dict[Hold, str], limits: ShareLimits) -> ErrorCode:
         """Write letters, then say that their entries are done; where that fails, these are given back."""
         write = self._around.write_letters
@@ -488,7 +493,6 @@ class GroupShare:
             if hold.entry_id in pending
         ]
         error = ErrorCode.NONE
-        self._aside += len(archived)
         try:
             await write(self.key, self.partition, letters, limits)
         except ApiError as refusal:
@@ -588,8 +592,7 @@ class GroupShare:
             if given:
                 self._holds.give_back(given, now_ms)
             if archived and self._has_letters(limits):
-                self._holds.set_aside(list(archived))
-                self._tasks.spawn(self._write_and_archive(archived, limits), "redis-group-letters")
+                self._archive_later(archived, limits)
             elif archived:
                 self._archive(archived, now_ms)
         if tell:
@@ -673,7 +676,8 @@ class GroupShare:
         self._retire_if_idle()
 
     def _retire_if_idle(self) -> None:
-        if self._retires and not self._holds.count and not self._aside:
+        is_idle = not self._holds.count and not self._aside
+        if self._retires and (is_idle or not self.is_current):
             self.is_retired = not self.is_lost
             self.lose()
 

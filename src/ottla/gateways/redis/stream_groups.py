@@ -261,7 +261,10 @@ class StreamGroups:
 
     async def answer(self, asked: GroupAsked) -> bytes:
         """What another broker is told."""
-        key = ShareKey(asked.group.decode(), messages.topic_id_of(asked), 0)
+        try:
+            key = ShareKey(asked.group.decode(), messages.topic_id_of(asked), 0)
+        except ValueError as error:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"no group of a stream: {error}") from error
         try:
             answer = await self._answer(key, asked)
         except ApiError as error:
@@ -279,4 +282,6 @@ class StreamGroups:
             "delete": self._delete,
             "summary": self._summary,
         }
+        if asked.verb not in verbs:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"groups of streams are not asked for {asked.verb}")
         return await verbs[asked.verb](key, asked.offset)
