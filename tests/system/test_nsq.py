@@ -399,6 +399,38 @@ def test_a_group_of_kafka_members_is_a_channel_and_a_job_goes_from_one_to_the_ot
         wait_until(lambda: numbers(channel_of(nsq_broker, topic), "depth", "in_flight_count") == [0, 0], "it is done")
 
 
+def test_a_channel_with_members_is_emptied_and_paused_for_nsq_clients_and_not_deleted(
+    nsq_broker: BrokerProcess, topic: str
+) -> None:
+    group = f"g-{topic}"
+    setting = ["--bootstrap", nsq_broker.bootstrap, "--group", group, "share.auto.offset.reset=earliest"]
+    assert run_command(["config", "set", *setting]) == 0
+    publisher = NsqClient(address(nsq_broker))
+    publisher.publish(topic, b"a", b"b")
+    of_channel = f"topic={topic}&channel={group}"
+    with SyncShareConsumer(nsq_broker.bootstrap, ShareConsumerOptions(group)) as member:
+        member.subscribe([topic])
+        found: list[bytes | None] = []
+
+        def has_polled(count: int) -> bool:
+            found.extend(record.value for record in member.poll(1_000))
+            return len(found) >= count
+
+        wait_until(lambda: has_polled(2), "a member has two")
+        reader = NsqClient(address(nsq_broker)).subscribe(topic, group, 1)
+        assert request(nsq_broker, "POST", f"/channel/delete?{of_channel}") == (409, b'{"message":"NON_EMPTY_GROUP"}')
+        assert request(nsq_broker, "POST", f"/channel/pause?{of_channel}")[0] == 200
+        publisher.publish(topic, b"c")
+        wait_until(lambda: has_polled(3), "members are not paused")
+        assert request(nsq_broker, "POST", f"/channel/empty?{of_channel}")[0] == 200
+        asked = "depth", "in_flight_count", "client_count"
+        assert numbers(channel_of(nsq_broker, topic), *asked) == [0, 0, 1], "nobody was hung up on"
+        assert request(nsq_broker, "POST", f"/channel/unpause?{of_channel}")[0] == 200
+    wait_until(lambda: request(nsq_broker, "POST", f"/channel/delete?{of_channel}")[0] == 200, "the members are gone")
+    with pytest.raises((EOFError, ConnectionError)):
+        reader.frame()
+
+
 def test_a_message_is_a_dead_letter_after_as_many_attempts_as_its_group_allows(
     nsq_broker: BrokerProcess, topic: str
 ) -> None:

@@ -123,6 +123,10 @@ class ClusterShareGroups:
         """The same of those that this broker coordinates, which costs no request."""
         return await self._local.of_topic(topic_id)
 
+    def is_coordinated_here(self, group_id: str) -> bool:
+        """Whether this broker coordinates a group."""
+        return self._coordinator(group_id)[1] is None
+
     def _coordinator(self, group_id: str) -> tuple[int, RemoteShareGroups | None]:
         """The broker to ask, and None in place of the way to it where that is this one, or none is known."""
         topic = self._image().topic(CONSUMER_OFFSETS_TOPIC)

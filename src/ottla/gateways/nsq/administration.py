@@ -11,6 +11,7 @@ from ottla.gateways.nsq.names import nsq_topic_of, topic_of
 from ottla.gateways.nsq.paused import PAUSED, TOPIC, paused_names
 from ottla.gateways.nsq.topics import NsqTopics
 from ottla.metadata.image.image import TopicImage, topic_resource
+from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import ANONYMOUS, Principal, broker_principal
 from ottla.model.topic_name import is_internal_topic
@@ -87,10 +88,17 @@ class NsqAdministration:
         await self._channels.ensure(ANONYMOUS, topic, channel)
 
     async def delete_channel(self, name: str, topic: TopicImage, channel: str) -> None:
-        """Delete a channel; its clients are hung up on."""
+        """Delete a channel; its clients are hung up on. NON_EMPTY_GROUP while its group has members, Kafka clients."""
         self._channels.require_deletable(ANONYMOUS, topic, channel)
+        try:
+            await self._channels.delete(ANONYMOUS, topic, channel)
+        except ApiError as error:
+            if error.code is not ErrorCode.NON_EMPTY_GROUP or self._channels.is_coordinated_here(channel):
+                raise
+            # Another broker does not tell whether it is read by members or by our clients.
+            self._hang_up(name, channel, "the channel is to be deleted")
+            await self._channels.delete_unread(ANONYMOUS, topic, channel)
         self._hang_up(name, channel, "the channel was deleted")
-        await self._channels.delete(ANONYMOUS, topic, channel)
         if channel in paused_names(self._broker.image, topic.name):
             await self.pause(name, topic, channel, is_paused=False)
 

@@ -26,6 +26,9 @@ from ottla.settings.topic_settings import REDIS_KEY
 TRIES_MS: Final = (20, 50, 100, 200, 500, *(1_000 for _ in range(20)))
 """How long to wait for the coordinator of the groups before it is asked again: it may have to read its log first."""
 
+GONE_MS: Final = (0, 10, 50, 200)
+"""How long to wait for clients that were hung up on before it is tried again."""
+
 _COMING: Final = frozenset(
     {
         ErrorCode.NOT_COORDINATOR,
@@ -160,6 +163,23 @@ class NsqChannels:
             self._first.pop(ShareKey(channel, topic.topic_id, number), None)
         answer, deleted = await self._groups.delete_offsets(principal, channel, {topic.topic_id: numbers})
         _require_done([answer, *deleted.values()])
+
+    async def delete_unread(self, principal: Principal, topic: TopicImage, channel: str) -> None:
+        """As `delete`, once the clients that were just hung up on are gone. Raises ApiError."""
+        for wait_ms in GONE_MS:
+            try:
+                await self.delete(principal, topic, channel)
+            except ApiError as error:
+                if error.code is not ErrorCode.NON_EMPTY_GROUP:
+                    raise
+                await self._broker.timer.sleep(wait_ms)
+            else:
+                return
+        await self.delete(principal, topic, channel)
+
+    def is_coordinated_here(self, channel: str) -> bool:
+        """Whether this broker coordinates the group of a channel."""
+        return self._groups.is_coordinated_here(channel)
 
     async def empty(self, principal: Principal, topic: TopicImage, channel: str) -> None:
         """Have the channel begin at the end of the topic. Raises ApiError."""

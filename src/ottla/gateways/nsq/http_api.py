@@ -21,6 +21,7 @@ from ottla.gateways.nsq.http_error import HEADERS, HttpError, given, refuse
 from ottla.gateways.nsq.identify import VERSION
 from ottla.gateways.nsq.names import is_valid_name, is_valid_topic_name
 from ottla.gateways.nsq.statistics import as_text, head_lines
+from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import ANONYMOUS, Principal
 from ottla.network.http_connection import (
@@ -147,6 +148,8 @@ class NsqHttpApi:
         except ApiError as error:
             if is_refusal(error):
                 return HttpError(403, "UNAUTHORIZED").response()
+            if error.code is ErrorCode.NON_EMPTY_GROUP:
+                return HttpError(409, "NON_EMPTY_GROUP").response()
             logger.warning("%s %s failed: %s", request.method, request.path, error.message)
             return HttpError(500, "INTERNAL_ERROR").response()
         except Exception:
