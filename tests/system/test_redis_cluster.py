@@ -121,15 +121,45 @@ def test_transactions_are_whole_where_one_broker_leads_their_keys(clients: list[
 
 
 def test_a_key_that_is_renamed_is_found_by_all(clients: list[RawRedis]) -> None:
-    first, second, third = clients
+    _, second, third = clients
     assert third.call("RENAME", "first", "renamed:1") == "+OK"
     for client in clients:
         assert client.call("XRANGE", "renamed:1", "-", "+") == [[b"1-0", [b"n", b"1"]]]
         assert client.call("EXISTS", "first") == 0
     assert second.call("XADD", "first", "1-1", "n", "new") == b"1-1"
-    assert first.call("RENAME", "renamed:1", "third").startswith("CROSSSLOT")
+    assert second.call("RENAMENX", "renamed:1", "third") == 0
+    assert second.call("RENAMENX", "absent", "third") == "ERR no such key"
     assert [client.call("XLEN", "first") for client in clients] == [1, 1, 1]
     assert sorted(second.call("KEYS", "*")) == [b"first", b"renamed:1", b"second", b"third"]
+
+
+def test_a_key_takes_the_place_of_one_that_another_broker_leads(clients: list[RawRedis]) -> None:
+    for round_number, (client, other) in enumerate(zip(clients, [*clients[1:], clients[0]], strict=True)):
+        source, target = f"source-{round_number}", f"target-{round_number}"
+        client.call("XADD", source, "1-0", "n", "moved")
+        client.call("XGROUP", "CREATE", source, "g", "0")
+        other.call("XADD", target, "9-0", "n", "replaced")
+        for asked in clients[round_number:] + clients[:round_number]:
+            assert asked.call("RENAME", source, target) == "+OK"
+            for each in clients:
+                assert each.call("EXISTS", source) == 0
+                assert each.call("XRANGE", target, "-", "+") == [[b"1-0", [b"n", b"moved"]]]
+                assert len(each.call("XINFO", "GROUPS", target)) == 1
+            added = asked.call("XADD", target, "9-*", "n", "more")
+            assert asked.call("XDEL", target, added) == 1
+            source, target = target, source
+            other.call("XADD", target, "9-0", "n", "replaced")
+
+
+def test_move_does_nothing_where_another_broker_has_the_key(clients: list[RawRedis]) -> None:
+    first, second, third = clients
+    first.call("XADD", "moving", "1-0", "n", "1")
+    second.call("SELECT", "1")
+    second.call("XADD", "moving", "2-0", "n", "2")
+    second.call("SELECT", "0")
+    assert [client.call("MOVE", "moving", "1") for client in clients] == [0, 0, 0]
+    assert third.call("MOVE", "absent", "1") == 0
+    assert third.call("XLEN", "moving") == 1
 
 
 Id = tuple[int, int]
@@ -268,6 +298,39 @@ def test_leaders_are_killed_again_and_again(tmp_path: Path) -> None:
     with Cluster(tmp_path, settings=SETTINGS) as cluster:
         cluster.wait_until_registered()
         _kill_leaders(cluster, "jobs", 6)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("moment", ["sent", "told", "deleted"])
+def test_a_leader_that_dies_while_it_renames_has_renamed_all_or_nothing(tmp_path: Path, moment: str) -> None:
+    with Cluster(tmp_path, settings=SETTINGS) as cluster:
+        cluster.wait_until_registered()
+        with RawRedis(address(cluster.brokers[1])) as client:
+            client.call("XADD", "source", "1-0", "n", "moved")
+        with RawRedis(address(cluster.brokers[2])) as client:
+            client.call("XADD", "target", "1-0", "n", "replaced")
+        for topic in ("source", "target"):
+            cluster.wait_until_in_sync(topic)
+        with RawRedis(address(cluster.brokers[3])) as client, RawRedis(address(cluster.brokers[2])) as witness:
+            client.send("RENAME", "source", "target")
+            if moment == "told":
+                wait_until(lambda: witness.call("EXISTS", "source") == 0, "the setting says it")
+            elif moment == "deleted":
+                wait_until(lambda: not list((cluster.brokers[2].data_dir).glob("target-0")), "the other topic goes")
+            cluster.brokers[1].kill()
+            moved, replaced = [[b"1-0", [b"n", b"moved"]]], [[b"1-0", [b"n", b"replaced"]]]
+            outcomes = ([moved, replaced], [[], moved])
+
+            def state(client: RawRedis) -> list[Any]:
+                return [client.call("XRANGE", key, "-", "+") for key in ("source", "target")]
+
+            wait_until(lambda: state(witness) in outcomes, "one key or the other")
+            settled = state(witness)
+            assert moment == "sent" or settled == outcomes[1]
+        cluster.brokers[1].start()
+        for broker in cluster.brokers.values():
+            with RawRedis(address(broker)) as client:
+                assert state(client) == settled
 
 
 def test_a_client_waits_on_when_the_leader_is_killed(cluster: Cluster) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.broker.access import Authorizer, Operation, ResourceType, require
@@ -50,9 +50,9 @@ class ClusterTopics:
         """Delete a topic."""
         await self._until_decided(lambda: self._delete(principal, topic))
 
-    async def configure(self, principal: Principal, topic: str, name: str, value: str | None) -> None:
-        """Give a topic a setting, or take it back."""
-        await self._until_decided(lambda: self._configure(principal, topic, name, value))
+    async def configure(self, principal: Principal, name: str, values: Mapping[str, str | None]) -> None:
+        """Give topics a setting, each its value, or take it back where that is None: all of them at once."""
+        await self._until_decided(lambda: self._configure(principal, name, values))
 
     async def _until_decided(self, attempt: Callable[[], Awaitable[None]]) -> None:
         """Try again while there is no controller, or it moves."""
@@ -81,21 +81,31 @@ class ClusterTopics:
         for each in response.responses:
             _require_done(each.error_code, each.error_message)
 
-    async def _configure(self, principal: Principal, topic: str, name: str, value: str | None) -> None:
-        operation = AlterOperation.DELETE if value is None else AlterOperation.SET
-        resource = topic_resource(topic)
+    async def _configure(self, principal: Principal, name: str, values: Mapping[str, str | None]) -> None:
+        changes = [
+            (topic, AlterOperation.DELETE if value is None else AlterOperation.SET, value)
+            for topic, value in values.items()
+        ]
         if self._controller is None or self._controller.is_here:
-            request = ResourceAlteration(resource, [Alteration(name, operation, value)])
-            outcome = (await self._configs.alter(principal, [request]))[resource]
-            if isinstance(outcome, ApiError):
-                raise outcome
+            requests = [
+                ResourceAlteration(topic_resource(topic), [Alteration(name, operation, value)])
+                for topic, operation, value in changes
+            ]
+            for outcome in (await self._configs.alter(principal, requests)).values():
+                if isinstance(outcome, ApiError):
+                    raise outcome
             return
         from ottla.protocol.messages import incremental_alter_configs as messages
 
-        require(self._authorizer, principal, Operation.ALTER_CONFIGS, ResourceType.TOPIC, topic)
-        config = messages.AlterableConfig(name, operation, value)
-        altered = messages.AlterConfigsResource(resource.type, topic, (config,))
-        message = messages.IncrementalAlterConfigsRequest((altered,))
+        for topic in values:
+            require(self._authorizer, principal, Operation.ALTER_CONFIGS, ResourceType.TOPIC, topic)
+        altered = tuple(
+            messages.AlterConfigsResource(
+                topic_resource(topic).type, topic, (messages.AlterableConfig(name, operation, value),)
+            )
+            for topic, operation, value in changes
+        )
+        message = messages.IncrementalAlterConfigsRequest(altered)
         response = await self._ask(self._controller, message, messages.IncrementalAlterConfigsResponse)
         for each in response.responses:
             _require_done(each.error_code, each.error_message)

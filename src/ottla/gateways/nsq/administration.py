@@ -114,7 +114,7 @@ class NsqAdministration:
         names = paused_names(self._broker.image, topic.name)
         subject = TOPIC if channel is None else channel
         names = names | {subject} if is_paused else names - {subject}
-        await self._broker.cluster_topics.configure(ANONYMOUS, topic.name, PAUSED, ",".join(sorted(names)) or None)
+        await self._broker.cluster_topics.configure(ANONYMOUS, PAUSED, {topic.name: ",".join(sorted(names)) or None})
         for connection in self._readers():
             if connection.reader is not None:
                 connection.reader.wake()

@@ -18,8 +18,10 @@ from ottla.gateways.redis.session import BlockError
 if TYPE_CHECKING:
     from ottla.gateways.redis.connection import RedisConnection
 
+ABSENT: Final = b":0\r\n"
 _COUNTING: Final = frozenset({"del", "unlink", "exists", "touch"})
 """Commands whose reply is how many of their keys there are."""
+_IF_FREE: Final = frozenset({"renamenx", "move"})
 _READING: Final = frozenset({"xread", "xreadgroup"})
 
 
@@ -93,8 +95,52 @@ class ForwardedCommands:
             self._connection.give(_sum([each.data for each in outcomes]))
         elif name in _READING:
             await self._read_parts(arguments, name, places)
+        elif name == "rename":
+            await self._run_where(places[0], arguments)
+        elif name in _IF_FREE:
+            await self._if_free(arguments, name, *places)
         else:
             raise RedisError(CROSSED)
+
+    async def _run_where(self, place: Place, arguments: list[bytes]) -> None:
+        """Run a command at the leader of one of its keys."""
+        session = self._connection.session
+        asked = Run(client_of(session), session.database, session.protocol, [arguments])
+        owner = self._gateway.keyspace.owner_of(place)
+        own_id = self._gateway.broker.config.node_id
+        ran = await self._forwarding.until_run([place], asked, own_id if owner is None else owner)
+        if ran is None:
+            ran = await self._forwarding.run(own_id, asked)
+        if not ran.outcomes:
+            raise RedisError("ERR no broker leads the key at the moment")
+        self._give(ran.outcomes[0])
+
+    async def _if_free(self, arguments: list[bytes], name: str, source: Place, target: Place) -> None:
+        """RENAMENX and MOVE, whose second key another broker has: there is nothing to do where that exists."""
+        for place in (source, target):
+            answer = await self._exists(place)
+            if not answer.startswith(b":"):
+                self._connection.give(answer)
+                return
+            if place == source and answer == ABSENT:
+                if name == "renamenx":
+                    raise RedisError("ERR no such key")
+                self._connection.give(ABSENT)
+                return
+        if answer == ABSENT:
+            raise RedisError(f"{CROSSED}, and the second was deleted a moment ago: try again in a minute")
+        self._connection.give(ABSENT)
+
+    async def _exists(self, place: Place) -> bytes:
+        session = self._connection.session
+        asked = Run(client_of(session), place[0], session.protocol, [[b"EXISTS", place[1]]])
+        owner, own_id = self._gateway.keyspace.owner_of(place), self._gateway.broker.config.node_id
+        ran = await self._forwarding.until_run([place], asked, own_id if owner is None else owner)
+        if ran is None or not ran.outcomes:
+            ran = await self._forwarding.run(own_id, asked)
+        if not ran.outcomes:
+            raise RedisError("ERR no broker leads the key at the moment")
+        return ran.outcomes[0].data
 
     async def _read_parts(self, arguments: list[bytes], name: str, places: list[Place]) -> None:
         """XREAD or XREADGROUP, stream by stream: what each gives, or to wait for all of them."""

@@ -1,11 +1,13 @@
 """Commands of keys, whatever their type: TYPE, EXISTS, DEL, KEYS, SCAN, RENAME, the EXPIRE family and others."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 from ottla.gateways.redis.error import SYNTAX, RedisError
 from ottla.gateways.redis.glob import matches
 from ottla.gateways.redis.numbers import INT64_MAX, INT64_MIN, integer
+from ottla.gateways.redis.placement import ElsewhereError
 from ottla.gateways.redis.reply import OK, Reply, Simple
 from ottla.gateways.redis.session import Session
 from ottla.gateways.redis.stream import Stream
@@ -114,10 +116,11 @@ def _flush(session: Session, databases: Iterable[int], arguments: list[bytes]) -
 
 
 def rename(session: Session, arguments: list[bytes]) -> Reply:
-    """RENAME."""
+    """RENAME. What another broker has at the second key is replaced from here."""
     stream = session.require(arguments[1])
     if arguments[1] != arguments[2]:
-        session.find(arguments[2])
+        with suppress(ElsewhereError):
+            session.find(arguments[2])
         session.keyspace.rename(stream, session.database, arguments[2], session.now_ms)
     return OK
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from ottla.gateways.redis.placement import Place, Placement
-from ottla.gateways.redis.stream_log import Flush
+from ottla.gateways.redis.stream_log import Flush, are_lost
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.model import redis_key
 from ottla.model.error_code import ErrorCode
@@ -41,7 +41,7 @@ class KeyTopics:
         """Topics that are being deleted."""
         self.until_known: Callable[[], Awaitable[None]] = _nobody
         """Returns when the other brokers know what this one knows."""
-        self._told: dict[str, tuple[Place, list[Flush]]] = {}
+        self._told: dict[str, tuple[Place, Stream, list[Flush]]] = {}
 
     async def create(self, place: Place, name: str, principal: Principal) -> bool:
         """Have somebody make a topic for a key; returns whether it was made, False where there is one of this name.
@@ -137,35 +137,50 @@ class KeyTopics:
                 return
         await self._until(lambda: self._broker.image.topic(topic) is None)
 
-    def tell_key(self, topic: str, place: Place) -> Flush:
+    def tell_key(self, stream: Stream, place: Place) -> Flush:
         """Have the setting of a topic say which key it has now; the flush is done when this broker knows it."""
         flush = Flush()
         flush.undecided = 1
+        topic: str = stream.log.topic
         known = self._told.get(topic)
-        self._told[topic] = place, [*(known[1] if known else ()), flush]
+        self._told[topic] = place, stream, [*(known[2] if known else ()), flush]
         if known is None:
             self._broker.tasks.spawn(self._tell(topic), "redis-tell-key")
         return flush
 
     async def _tell(self, topic: str) -> None:
         while True:
-            place, flushes = self._told[topic]
-            error = await self._try_to_tell(topic, place)
-            if self._told[topic][0] == place:
-                flushes = self._told.pop(topic)[1]
+            place, stream, flushes = self._told[topic]
+            error = await self._try_to_tell(stream, place)
+            if self._told[topic][:2] == (place, stream):
+                flushes = self._told.pop(topic)[2]
                 break
         for flush in flushes:
             flush.decide(error)
 
-    async def _try_to_tell(self, topic: str, place: Place) -> str | None:
+    async def _try_to_tell(self, stream: Stream, place: Place) -> str | None:
+        """The log says it first: a setting that is ahead of the log would be set back, and the topic that had the key
+        be gone. That one loses the key in the same step, so that one topic has it at any time.
+        """
+        topic: str = stream.log.topic
+        flush: Flush | None = stream.log.latest
+        if flush is not None and await are_lost({flush}):
+            return flush.error
+        if not stream.log.is_current:
+            return f"topic {topic} is led elsewhere now"
         principal = broker_principal(self._placement.own_id)
-        setting = redis_key.setting_of_key(*place)
+        replaced = self.rival_of(place, topic)
+        values: dict[str, str | None] = {topic: redis_key.setting_of_key(*place)}
+        if replaced is not None:
+            values[replaced] = None
         try:
-            await self._broker.cluster_topics.configure(principal, topic, REDIS_KEY, setting)
+            await self._broker.cluster_topics.configure(principal, REDIS_KEY, values)
         except ApiError as error:
             logger.warning("topic %s does not say which key it has: %s", topic, error.message)
             return error.message
         await self._until(lambda: self._placement.key_of(topic) == place)
+        if replaced is not None:
+            await self._delete_now(replaced)
         rival = self.rival_of(place, topic)
         if rival is not None:  # made while the key was on its way here: the RENAME takes its place
             await self._delete_now(rival)

@@ -70,6 +70,8 @@ class Keyspace:
         """Streams of topics without a key."""
         self._dirty: list[Stream] = []
         self._failed: dict[Place, Stream] = {}
+        self._leaving: dict[Place, Flush] = {}
+        """Keys that are gone by changes which are not on disk yet: a crash would bring them back."""
         self.unread: dict[Place, str] = {}
         """Topics of keys that could not be read, on a broker that is alone."""
         self.placement = Placement(broker)
@@ -99,6 +101,8 @@ class Keyspace:
         if stream is None:
             if self._failed and (database, key) in self._failed:
                 raise LoadingError
+            if self._leaving and (database, key) in self._leaving:
+                self.awaited.add(self._leaving[database, key])
             self._require_here((database, key))
             return None
         if not stream.log.is_current:
@@ -168,11 +172,25 @@ class Keyspace:
         if not self.has_spare(place) and not self.is_served(topic):
             raise TopicMissingError(place)
 
-    def _tell_key(self, stream: Stream) -> None:
-        """Among several brokers the setting of a topic says which key it has."""
+    def _leave(self, place: Place, flush: Flush | None) -> None:
+        """There is no such key any more, once changes are on disk."""
+
+        def is_gone() -> None:
+            if self._leaving.get(place) is flush:
+                del self._leaving[place]
+
+        if flush is not None and not flush.is_done:
+            self._leaving[place] = flush
+            flush.waiters.append(is_gone)
+
+    def _tell_key(self, stream: Stream) -> Flush | None:
+        """Among several brokers the setting of a topic says which key it has. Done when all know that."""
         place = stream.database, stream.key or b""
         if self.placement.has_peers and self._place_of_topic(stream) != place:
-            self.awaited.add(self.topics.tell_key(stream.log.topic, place))
+            told = self.topics.tell_key(stream, place)
+            self.awaited.add(told)
+            return told
+        return None
 
     def live(self, database: int, now_ms: int) -> Iterator[tuple[bytes, Stream]]:
         """The keys of a database that this broker leads; those whose time is up are deleted. Raises as `find`."""
@@ -199,6 +217,7 @@ class Keyspace:
         self.databases[database].pop(key)
         self.changed(stream)
         self._end(stream, now_ms)
+        self._leave((database, key), stream.log.latest)
         self.on_groups(stream)
         self._keep_spare(stream)
 
@@ -234,13 +253,16 @@ class Keyspace:
         """A stream is the value of another key from now on, in place of what that had."""
         assert stream.key is not None
         before = self.databases[database].pop(key, None)
-        replaced = "" if before is None else before.log.topic
+        replaced = (self.placement.topic_of((database, key)) or "") if before is None else before.log.topic
+        if replaced == stream.log.topic:
+            replaced = ""
+        source = stream.database, stream.key
         self.databases[stream.database].pop(stream.key)
         self.changed(stream)
         self.databases[database][key] = stream
         stream.mark(now_ms, Began(database, key, replaced))
         self.changed(stream)
-        self._tell_key(stream)
+        self._leave(source, self._tell_key(stream) or stream.log.latest)
         if before is not None:
             self._end(before, now_ms)
             self.on_groups(before)
