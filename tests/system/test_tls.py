@@ -31,6 +31,7 @@ from tools.peers import java_class_path
 from tools.ports import free_ports
 
 PASSWORD = "secret1"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 class TlsBroker:
@@ -70,14 +71,19 @@ class Secured:
         self.pkcs12 = self.authority.identity("broker").write_pkcs12(directory / "broker.p12", PASSWORD)
         for name in ("alice", "bob"):
             self.authority.identity(name).write_pem(directory / f"{name}.pem")
-        plain, self.port, self.mutual_port = free_ports(3)
+        plain, self.port, self.mutual_port, sasl_port = free_ports(4)
         self.plain, self.bootstrap = f"127.0.0.1:{plain}", f"localhost:{self.port}"
         self.mutual = f"localhost:{self.mutual_port}"
+        self.sasl = f"localhost:{sasl_port}"
         self.broker = TlsBroker(
             directory / "broker",
             {
-                "listeners": f"PLAINTEXT://{self.plain},SSL://:{self.port},MUTUAL://:{self.mutual_port}",
-                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,MUTUAL:SSL",
+                "listeners": (
+                    f"PLAINTEXT://{self.plain},SSL://:{self.port},MUTUAL://:{self.mutual_port},SASL_SSL://:{sasl_port}"
+                ),
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,MUTUAL:SSL,SASL_SSL:SASL_SSL",
+                "listener.name.sasl_ssl.sasl.enabled.mechanisms": "PLAIN",
+                "listener.name.sasl_ssl.plain.sasl.jaas.config": f'{PLAIN} required user_alice="{PASSWORD}";',
                 "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
                 "super.users": "User:ANONYMOUS;User:alice",
                 "ssl.keystore.type": "PKCS12",
@@ -125,27 +131,57 @@ def test_librdkafka_writes_and_reads(secured: Secured):
     assert read == VALUES
 
 
-def test_kafka_python_writes_and_reads(secured: Secured):
-    options = {"bootstrap_servers": secured.bootstrap, "security_protocol": "SSL", "ssl_cafile": str(secured.ca)}
+def test_librdkafka_logs_in_over_tls(secured: Secured):
+    login = {"sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": PASSWORD}
+    over = {"bootstrap.servers": secured.sasl, "security.protocol": "SASL_SSL", **login}
+    producer = Producer(secured.librdkafka(**over))
+    outcome: list[Any] = []
+    producer.produce("over-tls", b"value", on_delivery=lambda error, _: outcome.append(error))
+    assert producer.flush(60) == 0
+    assert outcome == [None]
+
+
+WAYS = ("SSL", "MUTUAL", "SASL_SSL")
+
+
+def of_python(secured: Secured, way: str, names: dict[str, str]) -> dict[str, Any]:
+    """The options of clients that name their options alike; `names` are those of the login."""
+    where = {"SSL": secured.bootstrap, "MUTUAL": secured.mutual, "SASL_SSL": secured.sasl}[way]
+    options = {"bootstrap_servers": where, "security_protocol": "SASL_SSL" if way == "SASL_SSL" else "SSL"}
+    return {**options, **(names if way == "SASL_SSL" else {})}
+
+
+LOGIN = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "alice", "sasl_plain_password": PASSWORD}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_kafka_python_writes_and_reads(secured: Secured, way: str):
+    alice = str(secured.directory / "alice.pem")
+    files = {
+        "ssl_cafile": str(secured.ca),
+        **({"ssl_certfile": alice, "ssl_keyfile": alice} if way == "MUTUAL" else {}),
+    }
+    options = {**of_python(secured, way, LOGIN), **files}
+    topic = f"kafka-python-{way}"
     producer = KafkaProducer(**options)
     for value in VALUES:
-        producer.send("kafka-python", value).get(60)
+        producer.send(topic, value).get(60)
     producer.close()
-    consumer = KafkaConsumer("kafka-python", auto_offset_reset="earliest", consumer_timeout_ms=60_000, **options)
+    consumer = KafkaConsumer(topic, auto_offset_reset="earliest", consumer_timeout_ms=60_000, **options)
     assert [next(consumer).value for _ in VALUES] == VALUES
     consumer.close()
 
 
-async def test_aiokafka_writes_and_reads(secured: Secured):
-    options = {
-        "bootstrap_servers": secured.bootstrap,
-        "security_protocol": "SSL",
-        "ssl_context": create_ssl_context(cafile=str(secured.ca)),
-    }
+@pytest.mark.parametrize("way", WAYS)
+async def test_aiokafka_writes_and_reads(secured: Secured, way: str):
+    alice = str(secured.directory / "alice.pem") if way == "MUTUAL" else None
+    context = create_ssl_context(cafile=str(secured.ca), certfile=alice, keyfile=alice)
+    options = {**of_python(secured, way, LOGIN), "ssl_context": context}
+    topic = f"aiokafka-{way}"
     async with AIOKafkaProducer(**options) as producer:
         for value in VALUES:
-            await producer.send_and_wait("aiokafka", value)
-    async with AIOKafkaConsumer("aiokafka", auto_offset_reset="earliest", **options) as consumer:
+            await producer.send_and_wait(topic, value)
+    async with AIOKafkaConsumer(topic, auto_offset_reset="earliest", **options) as consumer:
         async with asyncio.timeout(60):
             assert [(await consumer.getone()).value for _ in VALUES] == VALUES
 
@@ -221,24 +257,26 @@ def test_what_is_wrong_is_said_to_the_client(secured: Secured, client: str, port
 
 
 @pytest.mark.peer
-def test_a_tool_of_kafka_is_known_by_its_certificate(secured: Secured):
+@pytest.mark.parametrize("way", [pytest.param("MUTUAL"), pytest.param("SASL_SSL", marks=pytest.mark.long)])
+def test_a_tool_of_kafka_is_known_by_its_certificate_or_its_password(secured: Secured, way: str):
     with needed_peer():
         class_path = java_class_path()
+    trust = f"ssl.truststore.type=PEM\nssl.truststore.location={secured.ca}\n"
+    where, lines = secured.mutual, f"ssl.keystore.type=PEM\nssl.keystore.location={secured.directory}/alice.pem\n"
+    if way == "SASL_SSL":
+        line = f'{PLAIN} required username="alice" password="{PASSWORD}";'
+        where, lines = secured.sasl, f"sasl.mechanism=PLAIN\nsasl.jaas.config={line}\n"
     properties = secured.directory / "java.properties"
-    properties.write_text(
-        "security.protocol=SSL\nssl.truststore.type=PEM\n"
-        f"ssl.truststore.location={secured.ca}\n"
-        f"ssl.keystore.type=PEM\nssl.keystore.location={secured.directory}/alice.pem\n"
-    )
-    tool = ["java", "-cp", class_path, "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", secured.mutual]
+    properties.write_text(f"security.protocol={'SASL_SSL' if way == 'SASL_SSL' else 'SSL'}\n{trust}{lines}")
+    tool = ["java", "-cp", class_path, "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", where]
     done = subprocess.run(
-        [*tool, "--command-config", str(properties), "--create", "--topic", "of-java"],
+        [*tool, "--command-config", str(properties), "--create", "--topic", f"of-java-{way}"],
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
     )
-    assert "Created topic of-java." in done.stdout, done.stdout + done.stderr
+    assert f"Created topic of-java-{way}." in done.stdout, done.stdout + done.stderr
 
 
 def shown_number(secured: Secured, port: int) -> int:
