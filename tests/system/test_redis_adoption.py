@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -127,6 +129,62 @@ def test_records_that_came_while_nobody_looked_are_there_at_the_first_look(tmp_p
             left = [entry for number, entry in enumerate(entries) if 2_002 <= number < 3_001 and number != 2_500]
             assert client.call("XRANGE", "orders", "-", "+") == left
             assert client.call("XREVRANGE", "orders", "+", "-", "COUNT", "3") == left[:-4:-1]
+
+
+def test_a_crash_under_load_loses_no_record_and_changes_no_id(tmp_path: Path) -> None:
+    acknowledged: list[bytes] = []
+    seen: list[Any] = []
+    added: list[bytes] = []
+    with BrokerProcess(tmp_path / "data", LISTENERS) as broker:
+        producer = producer_of(broker, **{"enable.idempotence": True, "linger.ms": 1})
+        ends = threading.Event()
+
+        def delivered(error: Any, message: Any) -> None:
+            if error is None:
+                acknowledged.append(message.value())
+
+        def produce_on() -> None:
+            number = 0
+            while not ends.is_set():
+                producer.produce("s", b"%d" % number, partition=0, on_delivery=delivered)
+                producer.poll(0 if number % 20 else 0.001)
+                number += 1
+
+        def add() -> None:
+            with RawRedis(address(broker)) as client, suppress(OSError, EOFError):
+                while True:
+                    added.extend(client.pipeline([("XADD", "s", "*", "n", "x")] * 5))
+
+        def read() -> None:
+            last = b"0"
+            with RawRedis(address(broker)) as client, suppress(OSError, EOFError):
+                while True:
+                    reply = client.call("XREAD", "COUNT", "100", "BLOCK", "100", "STREAMS", "s", last)
+                    for _, entries in reply or ():
+                        seen.extend(entries)
+                        last = entries[-1][0]
+
+        with RawRedis(address(broker)) as client:
+            client.call("XADD", "s", "1-1", "n", "x")
+        threads = [threading.Thread(target=each) for each in (produce_on, add, read)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: min(map(len, (acknowledged, added))) > 300 and len(seen) > 600, "some work is done")
+        broker.kill()
+        ends.set()
+        for thread in threads:
+            thread.join()
+        broker.start()
+        assert producer.flush(60) == 0
+        with RawRedis(address(broker)) as client:
+            wait_until(lambda: set(acknowledged) <= set(values_of(client, "s")), "all records are entries")
+            entries = client.call("XRANGE", "s", "-", "+")
+        assert entries[: len(seen)] == seen, "what was shown stays as it was"
+        ids = [id_of(entry_id) for entry_id, _ in entries]
+        assert ids == sorted(set(ids))
+        assert set(added) <= {entry_id for entry_id, _ in entries}
+        values = [fields[1] for _, fields in entries if fields[0] == b"value"]
+        assert values == sorted(set(values), key=int), "each once, in the order of the log"
 
 
 def test_only_what_is_committed_becomes_entries(broker: BrokerProcess, client: RawRedis, key: str) -> None:
