@@ -5,7 +5,7 @@ from typing import Final
 from ottla.gateways.redis.error import RedisError
 from ottla.gateways.redis.node import Node
 
-FIRST_BYTES: Final = 256 * 1024
+FIRST_BYTES: Final = 64 * 1024
 BYTES_MAX: Final = 64 * 1024 * 1024
 """A command that needs more of logs is refused: its reply would have to be in memory as a whole."""
 

@@ -54,7 +54,7 @@ COMMIT_LOOK_MS: Final = 5
 LOAD_BYTES: Final = 4 * 1024 * 1024
 FREED_RECORDS_MIN: Final = 10_000
 """So many records at least are to be freed at a time: that costs a snapshot of the groups."""
-READ_BYTES: Final = 256 * 1024
+READ_BYTES: Final = 64 * 1024
 NEIGHBOURS: Final = 8
 """So many nodes before the one that is needed are read with it."""
 NODES_MAX: Final = 4096
