@@ -52,7 +52,7 @@ def measure_latency(client: RawRedis) -> None:
     print(f"XADD, {RATE:,} a second from one client: {shown}")
 
 
-def main() -> None:
+def main() -> None:  # noqa: C901
     """Measure."""
     host, _, port = sys.argv[1].rpartition(":")
     process, count = psutil.Process(int(sys.argv[2])), int(sys.argv[3])

@@ -56,7 +56,7 @@ FREED_RECORDS_MIN: Final = 10_000
 """So many records at least are to be freed at a time: that costs a snapshot of the groups."""
 READ_BYTES: Final = 64 * 1024
 NEIGHBOURS: Final = 8
-"""So many nodes before the one that is needed are read with it."""
+"""So many nodes before the one that is needed are read with it at least, where a stream is read from its end."""
 NODES_MAX: Final = 4096
 NODES_A_TURN: Final = 20_000
 INDEX_RECORDS: Final = 20_000
@@ -455,18 +455,21 @@ class StreamLog:
     # --- reading nodes ------------------------------------------------------------------------------------------------
 
     def _neighbours(self, index: int, read_bytes: int) -> list[Node]:
-        """A node and those beside it of the same kind that are read with it."""
-        nodes = self._stream.nodes
+        """A node and those of the same kind that are read with it, which have about so many bytes."""
+        nodes, found, size = self._stream.nodes, [self._stream.nodes[index]], 0
+        if index + 1 == len(nodes) or nodes[index + 1].entries is not None:
+            while (before := index - len(found)) >= 0 and (node := nodes[before]).entries is None:
+                size += node.size or read_bytes // NEIGHBOURS
+                if size > read_bytes and len(found) > NEIGHBOURS:
+                    break
+                found.append(node)
+            found.reverse()
+        else:
+            while (behind := index + len(found)) < len(nodes) and len(found) < NODES_MAX and size <= read_bytes:
+                found.append(nodes[behind])
+                size += found[-1].size
         wanted = nodes[index]
-        is_backwards = index + 1 == len(nodes) or nodes[index + 1].entries is not None
-        first, size = index, 0
-        while first and nodes[first - 1].entries is None:
-            size += nodes[first - 1].size or read_bytes // NEIGHBOURS
-            if index - first >= NEIGHBOURS and not (is_backwards and size <= read_bytes):
-                break
-            first -= 1
-        end = index + 1 if is_backwards else first + NODES_MAX
-        return [node for node in nodes[first:end] if node.is_written and node.is_adopted == wanted.is_adopted]
+        return [node for node in found if node.is_written and node.is_adopted == wanted.is_adopted]
 
     async def load_nodes(self, index: int, read_bytes: int) -> tuple[list[Node], int]:
         """Have the entries of a node in memory again, and of its neighbours within some bytes: of those before it where
@@ -476,7 +479,7 @@ class StreamLog:
         """
         stream, partition = self._stream, self._partition()
         wanted = stream.nodes[index]
-        nodes = self._neighbours(index, read_bytes)
+        nodes = self._neighbours(index, max(READ_BYTES, read_bytes))
         if wanted.is_adopted:
             return await fill_nodes(stream, partition, self._broker.tasks, nodes, wanted, read_bytes)
         filling = _Filling(stream, nodes)
