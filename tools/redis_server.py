@@ -1,6 +1,7 @@
 """A Redis server of Debian to compare with, which keeps what it answers on disk.
 
 python -m tools.redis_server --commands 200000        random scripts against it and a broker, reply by reply
+python -m tools.redis_server --oracle valkey          the same with Valkey
 """
 
 import argparse
@@ -12,13 +13,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tools import valkey
 from tools.debian import require_packages
 from tools.ports import free_ports
 
 SCRIPT_COMMANDS = 500
 CLUSTER_SETTINGS = {"redis.listener": "127.0.0.1:0", "default.replication.factor": "3", "min.insync.replicas": "1"}
-MOVING = frozenset({"RENAME", "RENAMENX"})
-"""What is refused where several brokers lead the keys, as happens when topics are replaced."""
+MOVING = frozenset({"RENAMENX"})
+"""What is refused where another broker leads a key that was deleted just now."""
 
 
 def install() -> None:
@@ -29,23 +31,24 @@ def install() -> None:
 class RedisServer:
     """One server in a directory, while the block lasts."""
 
-    def __init__(self, directory: Path, *, fsync: str = "everysec") -> None:
+    def __init__(self, directory: Path, *, fsync: str = "everysec", program: str = "redis-server") -> None:
         """`fsync` is Redis' `appendfsync`."""
         (port,) = free_ports(1)
         self.address = "127.0.0.1", port
         self._directory = directory
         self._fsync = fsync
+        self._program = program
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
-        command = ["redis-server", "--port", str(self.address[1]), "--dir", str(self._directory), "--save", ""]
+        command = [self._program, "--port", str(self.address[1]), "--dir", str(self._directory), "--save", ""]
         command += ["--bind", self.address[0], "--appendonly", "yes", "--appendfsync", self._fsync]
         self._process = process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         for line in process.stdout:
             if "Ready to accept connections" in line:
                 return self
-        raise RuntimeError("redis-server did not start")
+        raise RuntimeError(f"{self._program} did not start")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -65,11 +68,19 @@ def main() -> int:
     parser.add_argument("--commands", type=int, default=200_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--brokers", type=int, default=1, help="of several, one is asked for keys that another leads")
+    parser.add_argument("--oracle", choices=("redis", "valkey"), default="redis", help="what is compared with")
     given = parser.parse_args()
-    install()
+    program = "redis-server"
+    if given.oracle == "valkey":
+        program = str(valkey.install())
+    else:
+        install()
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        with RedisServer(directory) as redis, Cluster(directory, given.brokers, CLUSTER_SETTINGS) as cluster:
+        with (
+            RedisServer(directory, program=program) as redis,
+            Cluster(directory, given.brokers, CLUSTER_SETTINGS) as cluster,
+        ):
             cluster.wait_until_registered()
             leader, *others = (redis_address(broker) for broker in cluster.brokers.values())
             asked = others[-1] if others else leader
