@@ -1,1 +1,1 @@
-"""One group, three protocols: jobs that a Redis, a Kafka and an NSQ worker take from each other."""
+"""One group, three protocols: jobs that Redis, Kafka and NSQ workers take from each other."""

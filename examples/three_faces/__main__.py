@@ -1,4 +1,4 @@
-"""One group, three protocols: each job is taken and given back by a worker of one, and finished by one of another.
+"""One group, three protocols: each job is added by a client of one, given back by a worker of one, finished by another.
 
 Exit code 0: every job went the way it was to go, and nothing is pending. 1: not so, or the example failed.
 """
@@ -13,10 +13,12 @@ from pathlib import Path
 from examples.flights.broker import Broker
 from examples.flights.failure import DemoError
 from examples.flights.processes import adopt_orphans, end_all_children
-from examples.three_faces.workers import Kafka, Nsq, Redis, Worker
+from examples.three_faces.workers import Kafka, Nsq, Redis, Worker, publish
+from ottla.client import SyncProducer
 
 KEY = "jobs"
 GROUP = "workers"
+COLUMNS = f"{'JOB':<8}{'ADDED BY':<10}{'GIVEN BACK BY':<15}{'FINISHED BY':<13}{'DELIVERIES':<12}PENDING AFTER IT"
 
 
 def main() -> int:
@@ -54,17 +56,31 @@ def _run(out: Path) -> list[str]:
         }
         with Redis(redis_port) as redis:
             redis.call("XGROUP", "CREATE", KEY, GROUP, "0", "MKSTREAM")
-            print(f"{'JOB':<6}{'GIVEN BACK BY':<15}{'FINISHED BY':<13}{'DELIVERIES':<12}PENDING AFTER IT")
-            return [
-                mistake
-                for number, (first, second) in enumerate(product(workers, workers), 1)
-                for mistake in _one_job(redis, workers, f"job {number}", first, second)
-            ]
+            print(COLUMNS)
+            with SyncProducer(broker.bootstrap) as producer:
+                add: dict[str, Callable[[bytes], object]] = {
+                    "Redis": lambda job: redis.call("XADD", KEY, "*", "job", job),
+                    "Kafka": lambda job: producer.send(KEY, job).result(),
+                    "NSQ": lambda job: publish(nsq_port, KEY, job),
+                }
+                return [
+                    mistake
+                    for number, ways in enumerate(product(add, workers, workers), 1)
+                    for mistake in _one_job(redis, add, workers, f"job {number}", *ways)
+                ]
 
 
-def _one_job(redis: Redis, workers: dict[str, Callable[[], Worker]], job: str, first: str, second: str) -> list[str]:
-    """Have a job added by XADD, given back by one worker and finished by another; what went wrong."""
-    entry_id = redis.call("XADD", KEY, "*", "job", job)
+def _one_job(
+    redis: Redis,
+    add: dict[str, Callable[[bytes], object]],
+    workers: dict[str, Callable[[], Worker]],
+    job: str,
+    source: str,
+    first: str,
+    second: str,
+) -> list[str]:
+    """Have a job added by one client, given back by one worker and finished by another; what went wrong."""
+    add[source](job.encode())
     with workers[first]() as worker:
         taken = worker.take()
         worker.give_back()
@@ -74,9 +90,9 @@ def _one_job(redis: Redis, workers: dict[str, Callable[[], Worker]], job: str, f
         worker.finish()
     left = redis.call("XPENDING", KEY, GROUP)[0]
     deliveries = rows[0][3] if rows else 0
-    print(f"{job:<6}{first:<15}{second:<13}{deliveries:<12}{left}")
+    print(f"{job:<8}{source:<10}{first:<15}{second:<13}{deliveries:<12}{left}")
     mistakes = [f"{name} got {got}, not {job}" for name, got in ((first, taken), (second, again)) if got != job]
-    if [(row[0], row[3]) for row in rows] != [(entry_id, 2)]:
+    if [row[3] for row in rows] != [2]:
         mistakes.append(f"{job} was pending as {rows} while {second} had it")
     if left:
         mistakes.append(f"{left} pending after {job}")

@@ -215,10 +215,19 @@ class Kafka:
 
 
 def job_of(value: bytes | None) -> str:
-    """The job in a record: an entry is a MessagePack array of names and values in turn."""
-    return job_of_fields(msgspec.msgpack.decode(value or b"\x90"))
+    """The job in a record: that of XADD is a MessagePack array of names and values in turn."""
+    data = value or b""
+    return data.decode() if data.startswith(b"job ") else job_of_fields(msgspec.msgpack.decode(data))
 
 
 def job_of_fields(fields: list[bytes]) -> str:
-    """The job in an entry."""
-    return dict(zip(*[iter(fields)] * 2, strict=True))[b"job"].decode()
+    """The job in an entry: what Kafka's and NSQ's clients send is a field `value`."""
+    named = dict(zip(*[iter(fields)] * 2, strict=True))
+    return named.get(b"job", named.get(b"value", b"")).decode()
+
+
+def publish(port: int, topic: str, body: bytes) -> None:
+    """PUB of NSQ, until it is acknowledged."""
+    with _Socket(port) as connection:
+        connection.socket.sendall(b"  V2" + f"PUB {topic}\n".encode() + struct.pack(">i", len(body)) + body)
+        connection.read(struct.unpack(">i", connection.read(4))[0])
