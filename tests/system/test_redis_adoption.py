@@ -112,6 +112,8 @@ def test_records_that_came_while_nobody_looked_are_there_at_the_first_look(tmp_p
     with BrokerProcess(tmp_path / "data", LISTENERS) as broker:
         with RawRedis(address(broker)) as client:
             client.call("XADD", "orders", "1-1", "n", "1")
+        _create(broker, "elsewhere", redis_key="99:orders")
+        produce(producer_of(broker), "elsewhere", b"of no database")
         producer = producer_of(broker, **{"linger.ms": 50, "compression.type": "gzip"})
         produce(producer, "orders", *(b"%d" % number for number in range(3_000)))
         broker.kill()

@@ -279,7 +279,8 @@ class Keyspace:
             self.spare[place] = stream
             version = stream.version
             self._broker.timer.schedule(SPARE_MS, lambda: self._spare_over(place, stream, version))
-            stream.log.adoption.watch()
+            if place[0] < len(self.databases):
+                stream.log.adoption.watch()
 
     def _place_of_topic(self, stream: Stream) -> Place | None:
         return self.placement.key_of(stream.log.topic)
@@ -374,7 +375,11 @@ class Keyspace:
         if not stream.log.was_made_elsewhere:
             return
         place = self._place_of_topic(stream)
-        if place is None or place in self.spare or place[1] in self.databases[place[0]]:
+        if place is None or place[0] >= len(self.databases):
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG, f"topic {topic} has no key of a database that there is, {REDIS_KEY}"
+            )
+        if place in self.spare or place[1] in self.databases[place[0]]:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"topic {topic} has the key of another stream in {REDIS_KEY}")
         self.topics.require_fit(topic)
 
