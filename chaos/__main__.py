@@ -17,6 +17,7 @@ from chaos.chapter import Round
 from chaos.cluster_chapter import ClusterRound
 from chaos.cluster_run import run_cluster
 from chaos.crash_run import run_kills, run_power_cuts
+from chaos.delay_topic import run_delays
 from chaos.disk_trouble import aborted_journal, failing_disk, full_disk, read_only_disk, remounted_disk
 from chaos.loop_image import LoopImageError
 from chaos.nsq_channel import run_channels
@@ -30,7 +31,7 @@ from chaos.stage import TroubleOutcome
 
 PARTS = ("kill", "power-cut", "disk", "bit-flip", "cluster")
 """All that are run by default."""
-ON_REQUEST = ("share", "nsq")
+ON_REQUEST = ("share", "nsq", "delays")
 
 
 @click.command()
@@ -44,7 +45,7 @@ ON_REQUEST = ("share", "nsq")
     help="How often something is done to a cluster; of share to one broker, and to three.",
 )
 @click.option("--fault", default="", help="Do to a cluster only what has this in its name, such as `network`.")
-@click.option("--plant", default="", help="Run share or nsq with this fault in the brokers, which is to be found.")
+@click.option("--plant", default="", help="Run share, nsq or delays with this fault in brokers, to be found.")
 @click.option("--seed", default=1, show_default=True, help="What chance depends on.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the result there as JSON.")
 def main(
@@ -57,7 +58,7 @@ def main(
     seed: int,
     json_path: Path | None,
 ) -> None:
-    """Run PARTS: kill, power-cut, disk, bit-flip, cluster by default; share, nsq. Ends with 1 if something is wrong.
+    """Run PARTS: kill, power-cut, disk, bit-flip, cluster by default; share, nsq, delays. Ends with 1 if one fails.
 
     \b
     Examples:
@@ -69,6 +70,7 @@ def main(
       python -m chaos share --rounds 100
       python -m chaos share --rounds 4 --plant share-not-written
       python -m chaos nsq --rounds 20
+      python -m chaos delays --rounds 20
     """
     # The clients say each second that nobody is there: that is what is being done to them.
     logging.disable(logging.CRITICAL)
@@ -114,7 +116,11 @@ def main(
 
 def _queues(wanted: Collection[str], rounds: int) -> list[tuple[str, Callable[..., QueueReport], int]]:
     """The name of each, what runs it, and the number of its rounds."""
-    known = {"share": ("share group", run_shares, 2 * rounds), "nsq": ("NSQ channel", run_channels, rounds)}
+    known: dict[str, tuple[str, Callable[..., QueueReport], int]] = {
+        "share": ("share group", run_shares, 2 * rounds),
+        "nsq": ("NSQ channel", run_channels, rounds),
+        "delays": ("delay topic", run_delays, 2 * rounds),
+    }
     return [queue for part, queue in known.items() if part in wanted]
 
 
