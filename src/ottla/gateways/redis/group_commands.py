@@ -120,11 +120,11 @@ def xreadgroup(session: Session, arguments: list[bytes]) -> Reply:
                 b"NOGROUP No such key '%s' or consumer group '%s' in XREADGROUP with GROUP option"
                 % (key, options.group)
             )
-        if text == b"$":
+        if text in (b"$", b"+"):
             raise RedisError(
-                "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this "
-                "consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return "
-                "an empty result set."
+                b"ERR The %b ID is meaningless in the context of XREADGROUP: you want to read the history of this "
+                b"consumer by specifying a proper ID, or use the > ID to get new messages. The %b ID would just return "
+                b"an empty result set." % (text, text)
             )
         said = ID_MAX if text == _NEW else parse_id(text)
         wanted.append((key, stream, group, None if said == ID_MAX else said))  # to Redis, the largest id is `>`

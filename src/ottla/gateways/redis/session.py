@@ -249,6 +249,8 @@ class Session:
         if self.is_forwarded or not self.keyspace.placement.has_peers:
             return []
         if self.in_transaction:
+            if not self.keyspace.placement.others:
+                return []
             raise RedisError("ERR commands on all keys are not served in MULTI by several brokers")
         if self.others is None:
             raise OthersError(arguments)
