@@ -551,22 +551,22 @@ class DelayIndex:
         """Let go of what is gathered and was moved or cancelled; and of cancellations below `safe_offset`, if that is
         all that waits.
         """
-    def flush(self, number: int, path: str, end: int) -> list[str]:
+    def flush(self, number: int, path: str, end: int) -> list[Path]:
         """Write what is gathered, of the records below `end`, to a file, as the run `number`; the paths that were
         written. Raises OSError: nothing has changed then.
         """
-    def open_run(self, number: int, paths: list[str], end: int) -> None:
+    def open_run(self, number: int, paths: Sequence[str | Path], end: int) -> None:
         """Read a run that follows the others in the log. Raises OSError."""
     def merge(self, numbers: list[int], name: str, cancels_from: int) -> BucketMerge:
         """Begin to write runs that follow one another as one, which has those cancellations that were read from
         `cancels_from` on. The files are called `name` and a number. Raises OSError.
         """
-    def replace(self, numbers: list[int], number: int, paths: list[str], cancels_from: int) -> None:
+    def replace(self, numbers: list[int], number: int, paths: Sequence[str | Path], cancels_from: int) -> None:
         """Have the run `number`, a merge of others, in their place. Cancellations before `cancels_from` are forgotten.
 
         Raises OSError: nothing has changed then.
         """
-    def left(self, number: int) -> tuple[list[str], int] | None:
+    def left(self, number: int) -> tuple[list[Path], int] | None:
         """The files of a run that have something left, and their bytes."""
 
 @final
@@ -576,7 +576,7 @@ class BucketMerge:
     def step(self, bytes_max: int) -> bool:
         """Go on, with about so many bytes; True when all is written. Raises OSError."""
     @property
-    def paths(self) -> list[str]:
+    def paths(self) -> list[Path]:
         """The files that are complete."""
 
 # The log I/O thread.

@@ -133,7 +133,7 @@ class DelayBuckets:
             raise
         epoch = self._log.epoch_of_offset(position - 1)
         delays = progress.delays_between(start, position)
-        runs.append(BucketRun(number, start, position, epoch, delays, [Path(each).name for each in written]))
+        runs.append(BucketRun(number, start, position, epoch, delays, [each.name for each in written]))
         await self._write(progress)
 
     async def settle(self, index: DelayIndex, progress: Progress, safe_offset: int) -> None:
@@ -154,7 +154,7 @@ class DelayBuckets:
             left = index.left(run.number)
             if run.number in merging or left is None or len(left[0]) == len(run.files):
                 continue
-            names = [Path(each).name for each in left[0]]
+            names = [each.name for each in left[0]]
             spent += [each for each in run.files if each not in names]
             run.files = names
         if spent:
@@ -219,7 +219,7 @@ class DelayBuckets:
         old = runs[at : at + len(numbers)]
         first, last = old[0], old[-1]
         delays = progress.delays_between(first.start, last.end)
-        files = [Path(each).name for each in paths]
+        files = [each.name for each in paths]
         runs[at : at + len(numbers)] = [BucketRun(number, first.start, last.end, last.epoch, delays, files)]
         await self._write(progress)
         await self._remove([name for run in old for name in run.files])
