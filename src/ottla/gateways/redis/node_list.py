@@ -1,6 +1,6 @@
 """The nodes of a stream by their ids: a stream of ten million entries has some hundred thousand.
 
-    columns   first id | last id | offset | live | deleted | size       56 bytes a node
+    columns   first id | last id | offset | live | deleted | size       52 bytes a node
     live      {first id: Node}      nodes that change, or of which there is more to say than the columns can
     used      {first id: Node}      all nodes that somebody has in hand, so that each is one object
 
