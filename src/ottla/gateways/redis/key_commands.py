@@ -30,14 +30,11 @@ def exists(session: Session, arguments: list[bytes]) -> Reply:
 
 
 def delete(session: Session, arguments: list[bytes]) -> Reply:
-    """DEL, UNLINK."""
-    deleted = 0
-    for key in arguments[1:]:
-        stream = session.find(key)
-        if stream is not None:
-            session.keyspace.delete(stream, session.now_ms)
-            deleted += 1
-    return deleted
+    """DEL, UNLINK. All keys are looked for before one goes: the command may run again for what it lacks."""
+    found = [stream for key in dict.fromkeys(arguments[1:]) if (stream := session.find(key)) is not None]
+    for stream in found:
+        session.keyspace.delete(stream, session.now_ms)
+    return len(found)
 
 
 def keys(session: Session, arguments: list[bytes]) -> Reply:
