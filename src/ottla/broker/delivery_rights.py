@@ -1,9 +1,10 @@
 """Who may name a topic that the broker itself writes to.
 
-    ottla.deliver.to                       of a delay topic: where its records are delivered
+    ottla.deliver.to                       of a delay topic: where its records are delivered; those that cannot be
+                                           come to dlq.TOPIC
     errors.deadletterqueue.topic.name      of a group: where its dead letters are
 
-The broker asks nobody when it writes there. So who names the topic must be allowed to write to it, and who makes a
+The broker asks nobody when it writes there. So who names the topic must be allowed to write to these, and who makes a
 delay topic of one that is there must be allowed to read what it holds. Blanks around a name are none of it, as in its
 setting.
 """
@@ -15,6 +16,7 @@ from ottla.metadata.controller.config_alteration import ResourceAlteration
 from ottla.metadata.controller.topic_creation import NewTopic
 from ottla.metadata.image.image import ConfigResourceType, MetadataImage
 from ottla.model.principal import Principal
+from ottla.queues.dead_letter import letters_topic_of
 from ottla.settings.topic_settings import DELIVER_TO
 from ottla.settings.value import trimmed
 
@@ -25,7 +27,7 @@ _NAMED_BY: Final = {ConfigResourceType.TOPIC: DELIVER_TO, ConfigResourceType.GRO
 def require_delivery_of_new(authorizer: Authorizer, principal: Principal, topic: NewTopic) -> None:
     """Of a topic that is to be made. Raises ApiError TOPIC_AUTHORIZATION_FAILED."""
     if target := trimmed(topic.configs.get(DELIVER_TO) or ""):
-        require(authorizer, principal, Operation.WRITE, ResourceType.TOPIC, target)
+        _require_writing(authorizer, principal, target, letters_topic_of(topic.name))
 
 
 def require_delivery(
@@ -42,6 +44,14 @@ def require_delivery(
     for each in request.alterations:
         target = trimmed(each.value or "")
         if each.name == setting and target and target != current:
-            require(authorizer, principal, Operation.WRITE, ResourceType.TOPIC, target)
-            if request.resource.type == ConfigResourceType.TOPIC:
-                require(authorizer, principal, Operation.READ, ResourceType.TOPIC, request.resource.name)
+            if request.resource.type != ConfigResourceType.TOPIC:
+                _require_writing(authorizer, principal, target)
+                continue
+            topic = request.resource.name
+            _require_writing(authorizer, principal, target, letters_topic_of(topic))
+            require(authorizer, principal, Operation.READ, ResourceType.TOPIC, topic)
+
+
+def _require_writing(authorizer: Authorizer, principal: Principal, *topics: str) -> None:
+    for topic in topics:
+        require(authorizer, principal, Operation.WRITE, ResourceType.TOPIC, topic)

@@ -39,3 +39,8 @@ def letter_headers(
         MESSAGE: message,
     }
     return [(name, value.encode()) for name, value in values.items()]
+
+
+def letters_topic_of(topic: str) -> str:
+    """Where the records of a delay topic go that can never be delivered."""
+    return PREFIX + topic

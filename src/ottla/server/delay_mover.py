@@ -26,12 +26,13 @@ from ottla.model.errors import ApiError
 from ottla.native import walk_batches
 from ottla.native.errors import KernelError
 from ottla.queues.aborted_batches import AbortedBatches
+from ottla.queues.dead_letter import letters_topic_of
 from ottla.queues.delay import Progress, progress_of
 from ottla.replication.partition import Partition
 from ottla.runtime.environment import Environment
 from ottla.runtime.log_throttle import LogThrottle
 from ottla.server.delay_buckets import CANCELS_MAX, DelayBuckets
-from ottla.server.delay_outbox import DelayOutbox, Target, letters_topic
+from ottla.server.delay_outbox import DelayOutbox, Target
 from ottla.server.own_client_io import OwnClientIo
 from ottla.server.waiting_records import WaitingRecord
 from ottla.storage.log_config import DECOMPRESSED_BYTES_MAX
@@ -291,7 +292,7 @@ class DelayMover:
 
     async def _make_room_for_letters(self, outbox: DelayOutbox, count: int) -> None:
         """Letters that cannot be kept are dropped, and the log says so: nothing else must wait for them."""
-        name, rules = letters_topic(self._place.topic), None
+        name, rules = letters_topic_of(self._place.topic), None
         try:
             await self._ensure_topic(name, count)
         except ApiError as error:

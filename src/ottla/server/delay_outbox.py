@@ -8,7 +8,7 @@ from ottla.model.delivery_group import delivery_group
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import TopicRules, build_batch
 from ottla.native.errors import KernelError
-from ottla.queues.dead_letter import CUT, MESSAGE, OFFSET, PREFIX, letter_headers
+from ottla.queues.dead_letter import CUT, MESSAGE, OFFSET, letter_headers, letters_topic_of
 from ottla.queues.delay import (
     CANCEL,
     SCHEDULED,
@@ -110,7 +110,7 @@ class DelayOutbox:
         for part in self._parts(waiting):
             self.appended = await producer.send_encoded(*self._place, build_batch(part), len(part)), len(part)
         if self.letters:
-            topic = letters_topic(self._place.topic)
+            topic = letters_topic_of(self._place.topic)
             partition = self._place.partition % await producer.partitions(topic)
             for letter in self.letters:
                 await producer.send_encoded(topic, partition, build_batch([letter]), 1)
@@ -172,11 +172,6 @@ class DelayOutbox:
         headers = letter_headers(*place, waiting.offset, delivery_group(place.topic), 0, reason)
         self.letters.append((waiting.timestamp_ms, waiting.key, waiting.value, [*waiting.headers, *headers]))
         self._reasons.append(headers)
-
-
-def letters_topic(topic: str) -> str:
-    """Where the records of a delay topic go that can never be delivered."""
-    return PREFIX + topic
 
 
 def _complaint(rules: TopicRules, records: list[Record], now_ms: int) -> KernelError | None:

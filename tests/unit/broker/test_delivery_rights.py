@@ -80,6 +80,21 @@ async def test_a_target_is_set_by_who_may_write_there_and_read_here(
     assert await outcome_of(configs, "plain", "orders") == 0
 
 
+async def test_who_makes_a_delay_topic_may_write_where_its_dead_letters_come_to(
+    services: tuple[TopicService, ConfigService], rules: Rules
+) -> None:
+    topics, configs = services
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    rules.deny(Operation.WRITE, ResourceType.TOPIC, "dlq.plain")
+    rules.deny(Operation.WRITE, ResourceType.TOPIC, "dlq.new")
+    made = await topics.create(ANONYMOUS, [NewTopic("new", configs={DELIVER_TO: "orders"})])
+    assert isinstance(refused := made["new"], ApiError)
+    assert refused.code == denied
+    assert await outcome_of(configs, "plain", "orders") == denied
+    rules.denied.clear()
+    assert await outcome_of(configs, "plain", "orders") == 0
+
+
 async def test_a_topic_for_the_dead_letters_of_a_group_is_named_by_who_may_write_there(
     services: tuple[TopicService, ConfigService], rules: Rules
 ) -> None:
