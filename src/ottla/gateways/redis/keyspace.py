@@ -287,7 +287,7 @@ class Keyspace:
 
     def _spare_over(self, place: Place, stream: Stream, version: int) -> None:
         if self.spare.get(place) is stream and stream.version == version:
-            if stream.log.has_undecided:
+            if stream.log.has_undecided or stream.log.is_held(self._broker.clock.now_ms()):
                 self._broker.timer.schedule(SPARE_MS, lambda: self._spare_over(place, stream, version))
                 return
             del self.spare[place]

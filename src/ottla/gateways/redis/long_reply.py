@@ -4,7 +4,7 @@
              piece ......| piece ...         made of nodes in memory, or read from the log and forgotten
 
 What is deleted or added meanwhile changes nothing: the log still has what it had, and a span remembers which entries
-were deleted before.
+were deleted before. A log of which spans are read is not freed, for a while at least.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ LONG_BYTES: Final = 1024 * 1024
 PIECE_BYTES: Final = 256 * 1024
 NODE_BYTES: Final = 4_096
 """For a node of which the size is not known."""
+HELD_MS: Final = 10 * 60 * 1000
+"""So long a client may take for a reply, at least, before what was deleted meanwhile goes from the log."""
 
 
 class SpanBrokenError(Exception):
@@ -63,6 +65,14 @@ class Span:
         self._last = last
         self._parts = parts
         self._is_reverse = is_reverse
+        self._held_from_ms: int | None = None
+        stream.spans.add(self)
+
+    def holds(self, now_ms: int) -> bool:
+        """Whether the log is to keep what it has. Begins to count at the first call."""
+        if self._held_from_ms is None:
+            self._held_from_ms = now_ms
+        return now_ms - self._held_from_ms < HELD_MS
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The array of the entries. Raises ApiError, SpanBrokenError."""

@@ -10,6 +10,7 @@ What a command needs of entries that are only in the log it asks for before it c
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any, Final
+from weakref import WeakSet
 
 from msgspec import Struct
 
@@ -73,6 +74,7 @@ class Stream:
         "news",
         "nodes",
         "on_journal",
+        "spans",
         "touch",
         "unwritten",
         "version",
@@ -109,6 +111,8 @@ class Stream:
         """Rises with every change that clients may wait for."""
         self.touch: Callable[[Node], None] = lambda node: None
         """Told of nodes whose entries are used."""
+        self.spans: WeakSet[Any] = WeakSet()
+        """What long replies read of its log (`ottla.gateways.redis.long_reply`), while they are sent."""
         self._clear()
 
     def _clear(self) -> None:

@@ -215,12 +215,19 @@ class StreamLog:
             if flush.error is not None:
                 self._on_failed(self._stream)
 
+    def is_held(self, now_ms: int) -> bool:
+        """Whether replies that are being sent may need what is deleted by now."""
+        held = [span.holds(now_ms) for span in self._stream.spans]  # each begins to count
+        return any(held)
+
     async def free(self, now_ms: int) -> None:
         """Write a snapshot, if it is worth that, behind which the cleaner removes what is needed no more; and let go of
         the beginning of the log in which nothing is that is still needed.
 
-        Raises ApiError.
+        Not while long replies are read from it. Raises ApiError.
         """
+        if self.is_held(now_ms):
+            return
         stream, partition = self._stream, self._partition()
         first = min(stream.adopted_to, await self._first_needed(partition))
         is_prefix = first - partition.log.log_start_offset >= FREED_RECORDS_MIN
@@ -231,7 +238,7 @@ class StreamLog:
             await next_turn()
             if not self.is_current:
                 return
-        if stream.key is None:
+        if stream.key is None or self.is_held(now_ms):
             return
         if not write(stream, now_ms, self._end_offset, cleans=cleans):
             return
