@@ -28,7 +28,7 @@ RIGHTS = (
 )
 
 
-def test_what_may_go_goes_and_a_letter_of_a_topic_that_may_not_be_seen_stays(
+def test_what_may_go_goes_and_letters_of_topics_that_may_not_be_seen_or_cannot_be_stay(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     environment = {"OTTLA_SCRAM_USERS": USERS}
@@ -56,11 +56,11 @@ def test_what_may_go_goes_and_a_letter_of_a_topic_that_may_not_be_seen_stays(
             sasl_password=PASSWORDS["admin"],
         )
         with SyncProducer(options) as producer:
-            for topic in ("secret", "jobs"):
+            for topic in ("secret", "../secret", "", "jobs"):
                 producer.send("dead", b"work", headers=headers_of(Letter(topic, 0, 1, reason="no")))
         for kind, name, *operations in RIGHTS:
             words = [word for operation in operations for word in ("--operation", operation)]
             command("admin", "acl", "add", "--principal", "User:anna", kind, name, *words)
         done = json.loads(command("anna", "dlq", "redrive", "dead", "--execute", "--json"))
         assert done["sent"] == [{"topic": "jobs", "step": None, "letters": 1}]
-        assert [(each["why"], each["letters"]) for each in done["refused"]] == [("no such topic", 1)]
+        assert [(each["why"], each["letters"]) for each in done["refused"]] == [("no such topic", 3)]

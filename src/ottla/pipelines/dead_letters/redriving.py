@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from ottla.client.admin.admin import Admin, NewTopic
 from ottla.client.consuming.consumer import Consumer
 from ottla.client.consuming.consumer_record import ConsumerRecord
-from ottla.client.errors import BrokerError, ClientError, TopicNotFoundError
+from ottla.client.errors import BrokerError, ClientError, InvalidOptionError, TopicNotFoundError
 from ottla.client.io.cluster import Cluster
 from ottla.client.producing.producer import Producer
 from ottla.client.producing.producer_options import ProducerOptions
@@ -327,7 +327,7 @@ async def _partition_count(cluster: Cluster, topic: str) -> int | None:
     """
     try:
         [found] = await Admin(cluster).describe_topics([topic])
-    except TopicNotFoundError:
+    except (TopicNotFoundError, InvalidOptionError):  # or no topic can have the name
         return None
     except BrokerError as error:
         if error.code in (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
