@@ -76,6 +76,15 @@ def test_a_killed_broker_tells_what_it_had_stored(new_broker: Callable[..., Brok
     assert told(broker.bootstrap, 2) == []
 
 
+def test_a_stopped_broker_has_stored_the_last_moments(new_broker: Callable[..., BrokerProcess]) -> None:
+    broker = new_broker().start()
+    prepare(broker.bootstrap, replicas=1)
+    work(broker.bootstrap, b"first")
+    broker.stop()
+    broker.start()
+    wait_until(lambda: told(broker.bootstrap, 0) == DELIVERED_AND_ACCEPTED, "the history after the restart")
+
+
 def test_the_next_leader_tells_what_the_killed_one_noted(tmp_path: Path) -> None:
     with Cluster(tmp_path) as cluster:
         prepare(cluster.bootstrap, replicas=3)

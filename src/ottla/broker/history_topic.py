@@ -6,8 +6,9 @@
     value  {"version": 1, "events": [[1795827028421, "delivered", 120, 125, 1, "m-1"], ...]}
 ```
 
-The topic is made for the first event. What could not be written waits, bounded, and is tried again; a broker that is
-killed takes the events of the last moments with it. An event may be there twice: it is told once.
+The topic is made for the first event. What could not be written waits, bounded, and is tried again. A broker that is
+stopped writes what waits; one that is killed takes the events of the last moments with it. An event may be there twice:
+it is told once.
 """
 
 import asyncio
@@ -49,6 +50,8 @@ RETENTION_MS: Final = 30 * 86_400_000
 WRITE_MS: Final = 200
 """How long events are gathered."""
 RETRY_MS: Final = 1_000
+CLOSE_MS: Final = 2_000
+"""How long a broker that is stopped tries to write what waits."""
 WAITING_MAX: Final = 50_000
 """Events that wait to be written; the oldest go first."""
 RECORD_EVENTS_MAX: Final = 1_000
@@ -91,11 +94,13 @@ class HistoryTopic:
         self._waiting: dict[ShareKey, list[Event]] = {}
         self._waiting_count = 0
         self._writing: asyncio.Task[None] | None = None
+        self._is_closed = False
+        self._hurry = asyncio.Event()
         self._reads = asyncio.Semaphore(READS_MAX)
 
     def note(self, key: ShareKey, events: Sequence[Event]) -> None:
         """Have events of a group in a partition written soon."""
-        if not events:
+        if not events or self._is_closed:
             return
         self._waiting.setdefault(key, []).extend(events)
         self._waiting_count += len(events)
@@ -134,16 +139,41 @@ class HistoryTopic:
                 at = error.log_start_offset  # what is older was deleted, maybe just now
         return None
 
+    async def close(self) -> None:
+        """Write what waits, if that takes no longer than `CLOSE_MS`; nothing is noted from now on."""
+        self._is_closed = True
+        self._hurry.set()
+        writing = self._writing
+        if writing is None or writing.done():
+            return
+        end = self._timer.schedule(CLOSE_MS, writing.cancel)
+        await asyncio.wait([writing])
+        end.cancel()
+        if writing.cancelled() or self._waiting:
+            logger.warning("the last moments of the history of share groups are not stored")
+
+    async def _pause(self, ms: int) -> None:
+        """Return after so long, or on `close`."""
+        end = self._timer.schedule(ms, self._hurry.set)
+        try:
+            await self._hurry.wait()
+        finally:
+            end.cancel()
+        if not self._is_closed:
+            self._hurry.clear()
+
     async def _write(self) -> None:
         while self._waiting:
-            await self._timer.sleep(WRITE_MS)
+            await self._pause(WRITE_MS)
             events, self._waiting, self._waiting_count = self._waiting, {}, 0
             try:
                 await self._append(events)
             except ApiError as error:
                 self._throttled.warning("the history of share groups is not stored now: %s", error)
                 self._put_back(events)
-                await self._timer.sleep(RETRY_MS)
+                if self._is_closed:
+                    return
+                await self._pause(RETRY_MS)
 
     async def _append(self, events: dict[ShareKey, list[Event]]) -> None:
         """Append events, and take out of `events` what was. Raises ApiError."""

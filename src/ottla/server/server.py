@@ -272,6 +272,7 @@ class Server:
             services.shares.close,
             services.close_metrics,
             lambda: self.gateways.listeners.close(DRAIN_MS),
+            services.share_history.close,
             self.gateways.close_own,
             self.cluster.close,
             self._opener.close,

@@ -180,6 +180,7 @@ class Services:
             clock,
             auto_create=settings.boolean("errors.deadletterqueue.auto.create.topics.enable"),
         )
+        self.share_history = HistoryTopic(records, topics, current_image, settings.node_id, clock, timer, tasks)
         share_partitions = SharePartitions(
             replicas,
             states,
@@ -190,7 +191,7 @@ class Services:
             tasks=tasks,
             authorizer=authorizer,
             write_letters=letters.write,
-            history_topic=HistoryTopic(records, topics, current_image, settings.node_id, clock, timer, tasks),
+            history_topic=self.share_history,
             redis=redis_exchange,
         )
         share_fetches = ShareFetchService(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
@@ -9,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from ottla.broker import history_topic
-from ottla.broker.history_topic import RETRY_MS, WRITE_MS, HistoryTopic
+from ottla.broker.history_topic import CLOSE_MS, RETRY_MS, WRITE_MS, HistoryTopic
 from ottla.broker.records import OutOfRangeError, RecordRead
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
@@ -31,6 +32,7 @@ class World:
     def __init__(self) -> None:
         self.timer = ManualTimer()
         self.errors: list[ErrorCode] = []
+        self.is_stuck = False
         self.batches: dict[int, list[tuple[int, bytes]]] = {}
         self.ends: dict[int, int] = {}
         self.start = 0
@@ -52,6 +54,8 @@ class World:
     async def append_batch(self, principal: object, place: TopicPartition, batch: bytearray, timeout_ms: int) -> int:
         if self.errors:
             raise ApiError(self.errors.pop())
+        if self.is_stuck:
+            await asyncio.get_running_loop().create_future()
         base = self.ends.get(place.partition, 0)
         self.ends[place.partition] = assign_offsets(batch, base, 1)
         self.batches.setdefault(place.partition, []).append((base, bytes(batch)))
@@ -103,6 +107,39 @@ async def test_what_cannot_be_written_waits_and_comes_in_order() -> None:
     await world.pass_by(RETRY_MS)
     await world.pass_by(WRITE_MS)
     assert await world.history.read(KEY, 0, 0) == [event(1), event(2)]
+
+
+async def test_a_broker_that_is_stopped_writes_what_waits_at_once() -> None:
+    world = World()
+    world.history.note(KEY, [event(1)])
+    await settle()
+    await world.history.close()
+    world.history.note(KEY, [event(2)])
+    await settle()
+    assert await world.history.read(KEY, 0, 0) == [event(1)]
+
+
+async def test_a_broker_that_is_stopped_tries_once_more_what_it_could_not_write() -> None:
+    world = World()
+    world.errors = [ErrorCode.NOT_ENOUGH_REPLICAS]
+    world.history.note(KEY, [event(1)])
+    await world.pass_by(WRITE_MS)
+    assert world.batch_count == 0
+    await world.history.close()
+    assert await world.history.read(KEY, 0, 0) == [event(1)]
+
+
+async def test_a_broker_that_is_stopped_waits_only_so_long_for_its_history(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.is_stuck = True
+    world.history.note(KEY, [event(1)])
+    await world.pass_by(WRITE_MS)
+    closing = asyncio.ensure_future(world.history.close())
+    await world.pass_by(CLOSE_MS - 1)
+    assert not closing.done()
+    await world.pass_by(1)
+    await closing
+    assert "not stored" in caplog.text
 
 
 async def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
