@@ -2,6 +2,7 @@
 claim.
 """
 
+import builtins
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self, final, type_check_only
@@ -316,14 +317,14 @@ class StreamAdds:
         entry, and the entries. None, and nothing has happened, where there are not enough ids.
         """
 
-def cut_commands(data: bytes, position: int, /) -> tuple[list[list[bytes] | StreamAdds], int]:
+def cut_commands(data: bytes, position: int) -> tuple[list[list[bytes] | StreamAdds], int]:
     """The whole commands from `position` on, as far as they are arrays of up to 255 strings in their one form.
 
     And where they end.
     """
 
 def build_stream_batch(
-    journal: Iterable[tuple[int, Buffer | None, Buffer | None, Sequence[tuple[str, Buffer | None]]] | StreamAdds], /
+    journal: Iterable[tuple[int, Buffer | None, Buffer | None, Sequence[tuple[str, Buffer | None]]] | StreamAdds],
 ) -> bytearray:
     """One batch of records, as for `build_batch`, and of runs of entries that have been assigned."""
 
@@ -539,7 +540,9 @@ class DelayIndex:
         """When the next record is due; None when none waits."""
     def pop(
         self, now_ms: int, moved_due: int, moved_offset: int, *, records_max: int, bytes_max: int, log_start: int
-    ) -> list[tuple[int, int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]], int]]:
+    ) -> list[
+        tuple[int, int, int, builtins.bytes | None, builtins.bytes | None, list[tuple[str, builtins.bytes | None]], int]
+    ]:
         """Due time, offset, timestamp, key, value, headers and place of records that are due, in this order.
 
         All of those up to `moved_due` and `moved_offset` are among them, however many there are; the others end at

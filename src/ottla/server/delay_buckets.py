@@ -226,7 +226,8 @@ class DelayBuckets:
 
     async def _to_the_end(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call it in a thread, and do not go on before it has returned: others come into the directory after us."""
-        done = asyncio.ensure_future(self._environment.tasks.in_thread(function, *args, **kwargs))
+        tasks = self._environment.tasks
+        done = tasks.spawn(tasks.in_thread(function, *args, **kwargs), "delay bucket file")
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:

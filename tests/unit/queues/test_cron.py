@@ -82,21 +82,21 @@ def test_what_is_no_time_zone_is_refused(zone: str) -> None:
 
 def test_a_periodic_record_waits_with_its_headers_and_needs_a_key() -> None:
     given_headers = [("kept", b"1"), (CRON, b"0 8 * * *"), (TIME_ZONE, b"Asia/Kolkata")]
-    found = next_of_schedule(b"k", given_headers, ms("2026-01-01T00:00:00+00:00"))
+    found = next_of_schedule(b"k", given_headers, ms("2026-01-01T00:00:00+00:00"), 7)
     assert found is not None
     assert found[0] == ms("2026-01-01T08:00:00+05:30")
     assert dict(found[1]) == {
         "kept": b"1",
         CRON: b"0 8 * * *",
         TIME_ZONE: b"Asia/Kolkata",
-        SCHEDULED: b"",
+        SCHEDULED: b"7",
         "ottla-deliver-at": str(found[0]).encode(),
     }
-    again = next_of_schedule(b"k", found[1], found[0])
+    again = next_of_schedule(b"k", found[1], found[0], 7)
     assert again is not None
     assert again[0] == found[0] + 24 * 60 * MINUTE_MS
     with pytest.raises(BadDelayError, match="key"):
-        next_of_schedule(None, given_headers, 0)
+        next_of_schedule(None, given_headers, 0, 7)
     with pytest.raises(BadDelayError, match="five fields"):
-        next_of_schedule(b"k", [(CRON, None)], 0)
-    assert next_of_schedule(b"k", [("kept", b"1")], 0) is None
+        next_of_schedule(b"k", [(CRON, None)], 0, 7)
+    assert next_of_schedule(b"k", [("kept", b"1")], 0, 7) is None

@@ -16,7 +16,7 @@ from ottla.gateways.redis.stream_id import ID_MAX, id_bytes
 from ottla.gateways.redis.stream_records import Assigned, Began, Ended, GroupSet, Released
 from ottla.gateways.redis.stream_snapshot import SnapshotReader, write
 from ottla.gateways.redis.trimming import Options, trim
-from ottla.native import build_batch, decode_records
+from ottla.native import StreamAdds, build_batch, decode_records
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from tests.unit.storage.data_directory import (
@@ -72,7 +72,10 @@ class Model:
     async def flush(self, *, with_foreign: bool = False) -> None:
         """Append what is journaled."""
         stream, start = self.stream, self.log.log_end_offset
-        journal = stream.take_journal()
+        journal = []
+        for record in stream.take_journal():
+            assert not isinstance(record, StreamAdds)
+            journal.append(record)
         starts = {}
         for offset, (_, _, _, headers) in enumerate(journal, start):
             kind = records.kind_of(headers) or b""
