@@ -1,18 +1,19 @@
 """A consumer group of a stream: what was delivered to whom and is not acknowledged.
 
 group    last-delivered-id, entries-read, pending: id -> Pending
-consumer seen, active, pending: the same objects, of this consumer alone
+consumer seen, active, ids: what of that it has
 
 A consumer is a client of Redis, or a worker: a member of the share group of the same name, or a client of the NSQ
 channel (`ottla.gateways.redis.group_share`). What a worker has, it has until a time; what it gave back, no worker gets
 before a time.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from ottla.gateways.redis.numbers import INT64_MAX
+from ottla.gateways.redis.sorted_ids import SortedIds
+from ottla.gateways.redis.stream_id import ID_MAX
 
 UNKNOWN: Final = -1
 """entries-read of a group for which it is not known."""
@@ -23,15 +24,21 @@ FATAL_COUNT: Final = INT64_MAX
 class Consumer:
     """A consumer; times in milliseconds since the epoch, `active_ms` NEVER before it got something."""
 
-    __slots__ = ("active_ms", "is_worker", "name", "pending_count", "seen_ms")
+    __slots__ = ("active_ms", "ids", "is_worker", "name", "seen_ms")
 
     def __init__(self, name: bytes, seen_ms: int, *, is_worker: bool = False) -> None:
         self.name = name
         self.seen_ms = seen_ms
         self.active_ms = NEVER
-        self.pending_count = 0
+        self.ids = SortedIds()
+        """What it has."""
         self.is_worker = is_worker
         """Whether it goes when its client does."""
+
+    @property
+    def pending_count(self) -> int:
+        """How much it has."""
+        return len(self.ids)
 
 
 class Pending:
@@ -64,7 +71,7 @@ class Group:
         """How much of what is pending nobody has."""
         self.on_pending: Callable[[int], None] | None = None
         """Told of each entry that somebody else has from now on, or nobody, or that is pending no more."""
-        self._ids: list[int] = []  # of pending, sorted; may have some that are pending no more
+        self._ids = SortedIds()  # of pending
 
     def add_consumer(self, name: bytes, now_ms: int, *, is_worker: bool = False) -> Consumer:
         """The consumer of this name, made if need be."""
@@ -80,21 +87,21 @@ class Group:
         pending = self.pending.get(entry_id)
         if pending is None:
             self.pending[entry_id] = Pending(consumer, delivered_ms, count, until_ms)
-            self._index(entry_id)
+            self._ids.add(entry_id)
         else:
-            self._disown(pending)
+            self._disown(entry_id, pending)
             pending.consumer, pending.delivered_ms, pending.count = consumer, delivered_ms, count
             pending.until_ms = until_ms
         if consumer is not None:
-            consumer.pending_count += 1
+            consumer.ids.add(entry_id)
         else:
             self.unowned_count += 1
         if self.on_pending is not None:
             self.on_pending(entry_id)
 
-    def _disown(self, pending: Pending) -> None:
+    def _disown(self, entry_id: int, pending: Pending) -> None:
         if pending.consumer is not None:
-            pending.consumer.pending_count -= 1
+            pending.consumer.ids.remove(entry_id)
         else:
             self.unowned_count -= 1
 
@@ -103,11 +110,10 @@ class Group:
         pending = self.pending.pop(entry_id, None)
         if pending is None:
             return False
-        self._disown(pending)
+        self._disown(entry_id, pending)
+        self._ids.remove(entry_id)
         if self.on_pending is not None:
             self.on_pending(entry_id)
-        if len(self._ids) > 2 * len(self.pending) + 64:
-            self._ids = sorted(self.pending)
         return True
 
     def remove_consumer(self, name: bytes) -> int:
@@ -115,37 +121,31 @@ class Group:
         consumer = self.consumers.pop(name, None)
         if consumer is None:
             return 0
-        held = [entry_id for entry_id, pending in self.pending.items() if pending.consumer is consumer]
+        held = list(consumer.ids.between(0, ID_MAX))
         for entry_id in held:
             self.release(entry_id)
         return len(held)
 
     def pending_from(self, first: int, last: int) -> Iterator[tuple[int, Pending]]:
         """What is pending of an interval of ids, by id. The group may change while it is read."""
-        ids = self._ids
-        at = bisect_left(ids, first)
-        while at < len(ids) and ids[at] <= last:
-            entry_id = ids[at]
+        for entry_id in self._ids.between(first, last):
             pending = self.pending.get(entry_id)
             if pending is not None:
                 yield entry_id, pending
-            at += 1
+
+    def held_from(self, consumer: Consumer, first: int, last: int) -> Iterator[tuple[int, Pending]]:
+        """What a consumer has of an interval of ids, as `pending_from`."""
+        for entry_id in consumer.ids.between(first, last):
+            pending = self.pending.get(entry_id)
+            if pending is not None and pending.consumer is consumer:
+                yield entry_id, pending
 
     @property
     def first_pending(self) -> int:
         """The smallest id that is pending, of some."""
-        return next(self.pending_from(0, self._ids[-1]))[0]
+        return self._ids.first
 
     @property
     def last_pending(self) -> int:
         """The largest id that is pending, of some."""
-        return max(self.pending)
-
-    def _index(self, entry_id: int) -> None:
-        ids = self._ids
-        if not ids or ids[-1] < entry_id:
-            ids.append(entry_id)
-            return
-        at = bisect_left(ids, entry_id)
-        if at == len(ids) or ids[at] != entry_id:
-            ids.insert(at, entry_id)
+        return self._ids.last

@@ -1,5 +1,7 @@
 """Commands of consumer groups: XGROUP, XREADGROUP, XACK, XACKDEL, XNACK."""
 
+from collections.abc import Iterator
+from heapq import heapify, heappop
 from itertools import islice
 
 from ottla.broker.access import Operation
@@ -161,7 +163,7 @@ def _plan(
     if after is not None:
         consumer = group.consumers.get(options.consumer)
         if consumer is not None:
-            held = (at for at, each in group.pending_from(after + 1, ID_MAX) if each.consumer is consumer)
+            held = (at for at, _ in group.held_from(consumer, after + 1, ID_MAX))
             plan.history = [(at, stream.get(at)) for at in islice(held, options.count)]
         return plan
     left = options.count
@@ -179,20 +181,24 @@ def _plan(
     return plan if plan.fresh or plan.claimed else None
 
 
-def _idle(session: Session, stream: Stream, group: Group, idle_min_ms: int) -> list[tuple[int, list[bytes], int, int]]:
-    """What is pending for at least a time, what nobody has first, then the longest first."""
-    found = []
-    for at, pending in group.pending_from(0, ID_MAX):
-        idle_ms = session.now_ms - pending.delivered_ms
-        if pending.consumer is None or idle_ms >= idle_min_ms:
-            found.append((pending.consumer is not None, pending.delivered_ms, at, pending.count))
-    found.sort()
-    claimed = []
-    for _, delivered_ms, at, count in found:
+def _idle(
+    session: Session, stream: Stream, group: Group, idle_min_ms: int
+) -> Iterator[tuple[int, list[bytes], int, int]]:
+    """What is pending for at least a time, what nobody has first, then the longest first. Entries are looked at as they
+    are asked for. Raises NodeMissingError.
+    """
+    latest_ms = session.now_ms - idle_min_ms
+    found = [
+        (each.consumer is not None, each.delivered_ms, at)
+        for at, each in group.pending.items()
+        if each.consumer is None or each.delivered_ms <= latest_ms
+    ]
+    heapify(found)
+    while found:
+        _, delivered_ms, at = heappop(found)
         fields = stream.get(at)
         if fields is not None:
-            claimed.append((at, fields, session.now_ms - delivered_ms, count))
-    return claimed
+            yield at, fields, session.now_ms - delivered_ms, group.pending[at].count
 
 
 def _history(

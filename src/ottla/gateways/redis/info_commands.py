@@ -84,7 +84,7 @@ def _full_group(stream: Stream, group: Group, most: int | None) -> dict[bytes, R
     pending = group.pending_from(0, ID_MAX)
     consumers: list[Reply] = []
     for _, consumer in sorted(group.consumers.items()):
-        held = (each for each in group.pending_from(0, ID_MAX) if each[1].consumer is consumer)
+        held = group.held_from(consumer, 0, ID_MAX)
         consumers.append(
             {
                 b"name": consumer.name,
@@ -100,7 +100,7 @@ def _full_group(stream: Stream, group: Group, most: int | None) -> dict[bytes, R
         b"entries-read": None if group.entries_read == UNKNOWN else group.entries_read,
         b"lag": stream.lag(group),
         b"pel-count": len(group.pending),
-        b"nacked-count": sum(each.consumer is None for each in group.pending.values()),
+        b"nacked-count": group.unowned_count,
         b"pending": [
             [id_text(at), b"" if each.consumer is None else each.consumer.name, each.delivered_ms, each.count]
             for at, each in islice(pending, most)

@@ -41,15 +41,16 @@ def xpending(session: Session, arguments: list[bytes]) -> Reply:
     first, last = parse_start(arguments[at]), parse_end(arguments[at + 1])
     name = arguments[at + 3] if at + 3 < len(arguments) else None
     _, group = _require_group(session, arguments)
-    if name is not None and name not in group.consumers:
+    wanted = None if name is None else group.consumers.get(name)
+    if name is not None and wanted is None:
         return []
     rows: list[Reply] = []
-    for entry_id, pending in group.pending_from(first, last):
+    for entry_id, pending in (
+        group.pending_from(first, last) if wanted is None else group.held_from(wanted, first, last)
+    ):
         if len(rows) >= count:
             break
         consumer = pending.consumer
-        if name is not None and (consumer is None or consumer.name != name):
-            continue
         idle_ms = session.now_ms - pending.delivered_ms
         if idle_min_ms and idle_ms < idle_min_ms:
             continue
