@@ -36,6 +36,12 @@ def ask(broker: BrokerProcess, path: str, method: str = "GET") -> tuple[int, Any
         connection.close()
 
 
+def depths(broker: BrokerProcess) -> list[int]:
+    """Of the channels of clicks."""
+    (topic,) = json.loads(request(broker, "GET", "/stats?format=json&topic=clicks")[1])["topics"]
+    return [channel["depth"] for channel in topic["channels"]]
+
+
 def test_every_broker_knows_where_a_topic_is_read(tmp_path: Path) -> None:
     with Cluster(tmp_path, count=2, settings=SETTINGS) as cluster:
         cluster.wait_until_registered()
@@ -74,5 +80,17 @@ def test_every_broker_knows_where_a_topic_is_read(tmp_path: Path) -> None:
         assert ask(follower, "/topic/delete?topic=clicks", "POST")[0] == 200
         assert ask(follower, "/channel/delete?topic=clicks&channel=none", "POST")[0] == 404
         assert looked_up(follower) == expected, "it is deleted at a broker"
+        NsqClient(address(one)).publish("clicks", b"m1", b"m2")
+        emptied = request(follower, "POST", "/channel/empty?topic=clicks&channel=archive")
+        assert emptied[0] == 200, "it asks the leader where the topic ends"
+        reader.send(b"CLS")
+        while reader.frame()[1] != b"CLOSE_WAIT":
+            pass
+        reader.close()
+        wait_until(lambda: depths(leader) == [0], "nothing waits at the leader")
+        assert request(leader, "POST", "/topic/create?topic=unread")[0] == 200
+        unread = cluster.leader("unread")
+        assert request(other if unread is one else one, "POST", "/topic/empty?topic=unread")[0] == 503
+        assert request(unread, "POST", "/topic/empty?topic=unread")[0] == 200
         assert request(leader, "POST", "/topic/delete?topic=clicks")[0] == 200
         wait_until(lambda: looked_up(follower) == [], "it is gone")

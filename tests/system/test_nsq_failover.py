@@ -83,6 +83,15 @@ def test_a_client_reads_on_when_the_leader_is_killed(tmp_path: Path) -> None:
         publisher.publish(TOPIC, b"news")
         assert paused.message().body == b"news"
         paused.close()
+        idle = NsqClient(address(cluster.leader(TOPIC))).subscribe(TOPIC, "idle", 1)
+        assert request(others()[0], "POST", f"/channel/delete?topic={TOPIC}&channel=idle")[0] == 200
+        with pytest.raises(EOFError):  # the leader looks every few seconds
+            idle.frame()
+        publisher.publish("idle", b"m")
+        idle = NsqClient(address(cluster.leader("idle"))).subscribe("idle", "c", 0)
+        assert request(others()[0], "POST", "/topic/delete?topic=idle")[0] == 200
+        with pytest.raises(EOFError):
+            idle.frame()
         command = [sys.executable, str(PYNSQ_READER), f"http://{lookupd.http[0]}:{lookupd.http[1]}", TOPIC, CHANNEL]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as reader:
             assert reader.stdout is not None

@@ -251,9 +251,9 @@ class SharePartitions:
             self._looks -= 1
 
     async def _is_anew(self, share: SharedPartition) -> bool:
-        """Whether the group was made to begin elsewhere since the state was loaded."""
+        """Whether the group was made to begin elsewhere since the state was loaded, or its state is gone (epoch 0)."""
         stored = await self._states.summary(share.key)
-        return stored.error is ErrorCode.NONE and stored.state.state_epoch > share.state_epoch
+        return stored.error is ErrorCode.NONE and stored.state.state_epoch != share.state_epoch
 
     async def _load(self, key: ShareKey, partition: Partition) -> SharedPartition | ApiError:
         """The partition, or why its state cannot be read now, such as that its coordinator moves: no crash of ours."""

@@ -15,6 +15,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import Final
+from uuid import UUID
 
 from msgspec import Struct
 
@@ -131,6 +132,15 @@ class ChannelReader:
         self.ready_count = count
         self.wake()
 
+    @property
+    def topic_id(self) -> UUID:
+        """The topic that it reads."""
+        return self._places[0][0]
+
+    def look_again(self) -> None:
+        """Look whether another broker emptied or deleted the channel."""
+        self._partitions.look_again(self.channel, self._places)
+
     def stop_pushing(self) -> None:
         """The client wants no more messages; it settles those that it has."""
         self._is_closing = True
@@ -179,6 +189,7 @@ class ChannelReader:
     async def _push(self) -> bool:
         """Push what there is room for, of the first partition that has something. Returns whether there was any."""
         self.settle_finished()
+        await self._read_lost_anew()
         if self._is_paused():
             self._looks_again = True  # another broker may be told to go on
             return False
@@ -204,6 +215,13 @@ class ChannelReader:
             self._push_acquired(share, place, acquired)
             return True
         return False
+
+    async def _read_lost_anew(self) -> None:
+        """Also where there is no room: the channel was emptied, and the client has nothing any more, or it is gone."""
+        for place in tuple(self._places):
+            share = self._shares.get(place[1])
+            if share is not None and not share.is_current:
+                self._watch(await self._partitions.get(self._principal, self.channel, place))
 
     def push_at_hand(self) -> None:
         """Push what there is room for, of the first partition that has something in memory. The rest `run` pushes."""

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ottla.broker.access import Operation, ResourceType, require
 from ottla.broker.broker import Broker
+from ottla.broker.records import OutOfRangeError
 from ottla.broker.share_partitions import Place
 from ottla.gateways.nsq.names import is_valid_name
 from ottla.groups.share.exchange import ShareOffsetsAnswer
@@ -19,12 +20,16 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
 from ottla.model.topic_name import CONSUMER_OFFSETS_TOPIC
+from ottla.model.topic_partition import TopicPartition
 from ottla.queues.share_state import UNKNOWN_OFFSET, ShareKey, ShareState
 from ottla.queues.share_state_shard import StateAnswer
 from ottla.settings.topic_settings import REDIS_KEY
 
 TRIES_MS: Final = (20, 50, 100, 200, 500, *(1_000 for _ in range(20)))
 """How long to wait for the coordinator of the groups before it is asked again: it may have to read its log first."""
+
+END_TIMEOUT_MS: Final = 5_000
+"""So long a leader may take to say where a partition ends."""
 
 GONE_MS: Final = (0, 10, 50, 200)
 """How long to wait for clients that were hung up on before it is tried again."""
@@ -185,14 +190,14 @@ class NsqChannels:
         """Have the channel begin at the end of the topic. Raises ApiError."""
         self.require_readable(principal, topic, channel)
         if self._is_stream(topic):
-            end = self._broker.replicas.get(topic.name, 0).high_watermark
+            end = await self._end(principal, topic, 0)
             key = ShareKey(channel, topic.topic_id, 0)
             _require_done([await self._broker.redis_exchange.groups.initialize(key, end)])
             return
         starts = {}
         for number in range(len(topic.partitions)):
             place = topic.topic_id, number
-            end = self._broker.replicas.get(topic.name, number).high_watermark
+            end = await self._end(principal, topic, number)
             share = self._broker.share_fetches.partitions.loaded(channel, place)
             if share is None or not share.is_current:
                 starts[ShareKey(channel, *place)] = end
@@ -200,6 +205,24 @@ class NsqChannels:
                 share.skip_to(end)
         answer, altered = await self._groups.alter_offsets(principal, channel, starts)
         _require_done([answer, *altered.values()])
+
+    async def _end(self, principal: Principal, topic: TopicImage, number: int) -> int:
+        """The end of a partition, whoever leads it. Raises ApiError."""
+        partition = self._broker.replicas.find(topic.name, number)
+        if partition is not None and partition.is_leader:
+            return partition.high_watermark
+        offset = 0
+        while True:
+            try:
+                read = await self._broker.records.read(
+                    principal, TopicPartition(topic.name, number), offset, max_bytes=1, timeout_ms=END_TIMEOUT_MS
+                )
+            except OutOfRangeError as error:
+                if error.log_start_offset <= offset:
+                    raise
+                offset = error.log_start_offset
+            else:
+                return read.high_watermark
 
     def _is_stream(self, topic: TopicImage) -> bool:
         return REDIS_KEY in self._broker.image.config(topic_resource(topic.name))

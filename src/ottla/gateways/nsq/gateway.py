@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from msgspec.structs import replace
 
@@ -42,6 +43,8 @@ NEVER_MS: Final = (1 << 31) - 1
 UNFINISHED_BYTES_MAX: Final = 64 * 1024 * 1024
 """Bytes of commands that have not arrived to their end, of all connections; one that adds to more is closed."""
 NS_PER_MS: Final = 1_000_000
+LOOK_MS: Final = 5_000
+"""So often it is looked which channels and topics other brokers emptied or deleted."""
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -126,12 +129,29 @@ class NsqGateway:
         """Clients are let in, at these ports."""
         self.tcp_port, self.http_port, self.https_port = tcp_port, http_port, https_port
         self.set_lookupd_addresses(self.limits.lookupd_addresses)
+        self.broker.tasks.spawn(self._look_again(), "nsq-look")
         statsd = self.limits.statsd
         if statsd.address:
             told = self._identity()
             prefix = statsd.prefix_at(told["broadcast_address"], told["http_port"])
             pusher = StatsdPusher(statsd, prefix, self._collect_for_statsd, self.broker.timer)
             self.broker.tasks.spawn(pusher.run(), "nsq-statsd")
+
+    async def _look_again(self) -> None:
+        """Leaders are not told what another broker was asked to delete or empty, and idle clients would not notice."""
+        while True:
+            await self.broker.timer.sleep(LOOK_MS)
+            looked: set[tuple[UUID, str]] = set()
+            for connection in tuple(self.connections):
+                reader = connection.reader
+                if reader is None:
+                    continue
+                channel = reader.topic_id, reader.channel
+                if self.broker.image.topic_by_id(reader.topic_id) is None:
+                    connection.connection.close("the topic was deleted")
+                elif channel not in looked:
+                    looked.add(channel)
+                    reader.look_again()
 
     async def _collect_for_statsd(self) -> tuple[list[dict[str, Any]], frozenset[str]]:
         own = broker_principal(self.broker.config.node_id)

@@ -15,6 +15,7 @@ from ottla.gateways.nsq.channel_reader import FINISHED_LINGER_MS, ChannelReader
 from ottla.gateways.nsq.error import NsqError
 from ottla.gateways.nsq.message_id import message_id
 from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
 from ottla.model.principal import ANONYMOUS
 from ottla.native import build_batch
 from ottla.queues.acknowledgements import ACCEPT, RELEASE
@@ -37,8 +38,11 @@ class Partitions:
         self.share = share
         self.waiters: set[asyncio.Event] = set()
         self.readers = 0
+        self.error: ApiError | None = None
 
     async def get(self, *asked: Any) -> SharePartition:
+        if self.error is not None:
+            raise self.error
         return self.share
 
     def at_hand(self, *asked: Any) -> SharePartition:
@@ -90,14 +94,20 @@ class Channel:
 
     def __init__(self, fd: int, tasks: Tasks) -> None:
         self.tasks = tasks
+        self.fd = fd
         share = share_over(fd, 5, tasks)
-        cast("Any", share.partition).subscribe = lambda on_change: None
-        cast("Any", share.partition).unsubscribe = lambda on_change: None
         self.partitions = Partitions(share)
-        share._on_released = self.partitions.tell
+        self.prepare()
         self.clock = Clock(cast("ManualTimer", share._leases._timer))
         self.may_send = True
         self.is_paused = False
+
+    def prepare(self) -> None:
+        """Have clients be told of what becomes of the share partition."""
+        share = self.partitions.share
+        cast("Any", share.partition).subscribe = lambda on_change: None
+        cast("Any", share.partition).unsubscribe = lambda on_change: None
+        share._on_released = share._on_lost = self.partitions.tell
 
     def client(self, name: str) -> "Client":
         return Client(self, name)
@@ -213,6 +223,24 @@ async def test_what_is_finished_together_is_written_once_and_one_that_came_too_l
         await client.reader.all_settled()
         assert share.holder(4) is None, "done although the other was not held any more"
         await client.gone()
+
+
+async def test_a_client_without_room_has_nothing_once_the_channel_was_emptied_and_is_hung_up_on_once_it_is_gone(
+    tmp_path: Path,
+) -> None:
+    async with channel_over(tmp_path / "log") as channel:
+        client = channel.client("a")
+        client.reader.set_ready(1)
+        await client.next()
+        await client.settled()
+        before, channel.partitions.share = channel.partitions.share, share_over(channel.fd, 5, channel.tasks)
+        channel.prepare()
+        before.lose()
+        assert (await client.next())[:2] == (message_id(0, 0), 1), "of the state that was read anew"
+        channel.partitions.error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "it is gone")
+        channel.partitions.share.lose()
+        with pytest.raises(ApiError, match="it is gone"):
+            await asyncio.wait_for(client.task, 60)
 
 
 async def test_the_next_message_goes_out_in_the_turn_in_which_one_is_finished(tmp_path: Path) -> None:
