@@ -18,6 +18,7 @@ from tests.broker_process import BrokerProcess
 from tests.conformance.clients.confluent import ConfluentClient
 from tests.conformance.clients.face import Record, take
 from tests.conformance.needed_peers import needed_peer
+from tests.conformance.tls_broker import WAYS, TlsListeners
 from tests.conformance.topics import new_topic
 from tools.peers import spark_connector_jars
 
@@ -177,3 +178,26 @@ def test_a_stream_from_topic_to_topic_writes_each_record_once(spark, broker, cli
     assert sorted(int(record.value or b"") for record in take(reader, 180)) == list(range(180))
     reader.close()
     assert client.ends(there) == (0, 180)
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsListeners]:
+    with TlsListeners(tmp_path_factory.mktemp("tls")) as listeners:
+        yield listeners
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.proves(feature="TLS with certificates, SASL_SSL")
+def test_it_reads_and_writes_over_tls(spark, secured: TlsListeners, way: str, tmp_path: Path):
+    topic = f"allowed-spark-{way[0]}"
+    settings = {"kafka.bootstrap.servers": secured.bootstraps[way]}
+    settings |= {f"kafka.{name}": value for name, value in secured.settings(way).items()}
+    frame = spark.range(300).select(f.col("id").cast("string").alias("value"))
+    frame.write.format("kafka").options(**settings, topic=topic).save()
+    options = {**settings, "subscribe": topic, "groupIdPrefix": "allowed-", "startingOffsets": "earliest"}
+    assert values(spark.read.format("kafka").options(**options).load()) == list(range(300))
+    batches: list[list[int]] = []
+    stream = spark.readStream.format("kafka").options(**options).load()
+    writer = stream.writeStream.foreachBatch(lambda batch, _: batches.append(values(batch)))
+    writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
+    assert sorted(chain(*batches)) == list(range(300))

@@ -7,6 +7,7 @@ import subprocess
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from itertools import count
+from pathlib import Path
 from threading import Timer
 from typing import Any
 
@@ -24,10 +25,10 @@ class RefusedError(Exception):
 class Program:
     """The process and its handles."""
 
-    def __init__(self, command: Sequence[str], broker: BrokerProcess) -> None:
-        self.process = subprocess.Popen(
-            [*command, broker.bootstrap], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+    def __init__(self, command: Sequence[str], bootstrap: str, security: Path | None = None) -> None:
+        """`security` is a file that says how the broker is spoken to where that is not in plaintext."""
+        arguments = [*command, bootstrap, *([] if security is None else [str(security)])]
+        self.process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.handles = count()
 
     def call(self, op: str, **fields: Any) -> Any:
@@ -137,7 +138,7 @@ class ProgramClient:
     command: tuple[str, ...]
 
     def __init__(self, broker: BrokerProcess) -> None:
-        self.program = Program(self.command, broker)
+        self.program = Program(self.command, broker.bootstrap)
 
     def produce(
         self, topic: str, records: Sequence[Record], *, acks: str = "all", idempotent: bool = False, codec: str = "none"

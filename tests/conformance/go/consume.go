@@ -84,9 +84,9 @@ func openReader(d *driver, ctx context.Context, given command) (any, error) {
 	}
 	opened := newConsumer(given.Topic)
 	d.consumers[given.Handle] = opened
-	return nil, opened.start(
-		kgo.SeedBrokers(d.address), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{given.Topic: partitions}),
-	)
+	return nil, opened.start(d.with(
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{given.Topic: partitions}),
+	)...)
 }
 
 var balancers = map[string]kgo.GroupBalancer{
@@ -104,19 +104,18 @@ func openMember(d *driver, ctx context.Context, given command) (any, error) {
 		return nil, fmt.Errorf("no such assignor: %s", given.Assignor)
 	}
 	opened := newConsumer(given.Topic)
-	options := []kgo.Opt{
-		kgo.SeedBrokers(d.address),
+	options := d.with(
 		kgo.ConsumerGroup(given.Group),
 		kgo.ConsumeTopics(given.Topic),
 		kgo.Balancers(balancer),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.DisableAutoCommit(),
-		kgo.SessionTimeout(6 * time.Second),
-		kgo.HeartbeatInterval(300 * time.Millisecond),
+		kgo.SessionTimeout(6*time.Second),
+		kgo.HeartbeatInterval(300*time.Millisecond),
 		kgo.OnPartitionsAssigned(opened.onAssigned),
 		kgo.OnPartitionsRevoked(opened.onRevoked),
 		kgo.OnPartitionsLost(opened.onRevoked),
-	}
+	)
 	if isServerSide {
 		options = append(options, kgo.ServerSideBalancer())
 	}

@@ -4,7 +4,8 @@
 //	{"op": "reader", "handle": "r1", ...}    ->  {"ok": null}      later commands name the handle
 //	{"op": "poll", "handle": "nobody"}       ->  {"error": "no consumer has the handle nobody"}
 //
-// Keys, values and header values are base64 or null. The first argument is the address of the broker.
+// Keys, values and header values are base64 or null. The first argument is the address of the broker, the second,
+// where it is not spoken to in plaintext, a file that says how: see security.go.
 package main
 
 import (
@@ -62,7 +63,7 @@ type header struct {
 
 // A driver is what commands work on.
 type driver struct {
-	address   string
+	reach     []kgo.Opt // where the broker is, and how it is spoken to
 	consumers map[string]*consumer
 	producers map[string]*kgo.Client // with transactions
 	admin     *kadm.Client
@@ -103,12 +104,17 @@ var operations = map[string]operation{
 }
 
 func main() {
-	client, err := kgo.NewClient(kgo.SeedBrokers(os.Args[1]))
+	reach, err := reaching(os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	d := &driver{os.Args[1], map[string]*consumer{}, map[string]*kgo.Client{}, kadm.NewClient(client)}
+	client, err := kgo.NewClient(reach...)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	d := &driver{reach, map[string]*consumer{}, map[string]*kgo.Client{}, kadm.NewClient(client)}
 	lines := bufio.NewReader(os.Stdin)
 	answers := json.NewEncoder(os.Stdout)
 	for {

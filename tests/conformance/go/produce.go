@@ -24,13 +24,12 @@ func produce(d *driver, ctx context.Context, given command) (any, error) {
 	if !known {
 		return nil, fmt.Errorf("no such codec: %s", given.Codec)
 	}
-	options := []kgo.Opt{
-		kgo.SeedBrokers(d.address),
+	options := d.with(
 		kgo.RequiredAcks(acknowledgements[given.Acks]),
 		kgo.ProducerBatchCompression(codec),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerLinger(10 * time.Millisecond),
-	}
+		kgo.ProducerLinger(10*time.Millisecond),
+	)
 	if !given.Idempotent {
 		options = append(options, kgo.DisableIdempotentWrite())
 	}

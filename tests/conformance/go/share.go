@@ -14,9 +14,9 @@ import (
 func shareMembers(d *driver, ctx context.Context, given command) (any, error) {
 	members := make([]*kgo.Client, 2)
 	for index := range members {
-		client, err := kgo.NewClient(
-			kgo.SeedBrokers(d.address), kgo.ShareGroup(given.Group), kgo.ConsumeTopics(given.Topic), kgo.ShareMaxRecords(20),
-		)
+		client, err := kgo.NewClient(d.with(
+			kgo.ShareGroup(given.Group), kgo.ConsumeTopics(given.Topic), kgo.ShareMaxRecords(20),
+		)...)
 		if err != nil {
 			return nil, err
 		}

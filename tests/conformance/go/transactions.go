@@ -8,11 +8,10 @@ import (
 
 // openTransactional makes a producer with transactions; later commands name its handle.
 func openTransactional(d *driver, _ context.Context, given command) (any, error) {
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(d.address),
+	client, err := kgo.NewClient(d.with(
 		kgo.TransactionalID(given.ID),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-	)
+	)...)
 	if err == nil {
 		d.producers[given.Handle] = client
 	}
@@ -38,8 +37,7 @@ func transaction(d *driver, ctx context.Context, given command) (any, error) {
 // copyInTransactions copies a number of records from one topic to another, with the offsets of a group in each
 // transaction, of which every third is aborted. It answers with how many transactions there were.
 func copyInTransactions(d *driver, ctx context.Context, given command) (any, error) {
-	session, err := kgo.NewGroupTransactSession(
-		kgo.SeedBrokers(d.address),
+	session, err := kgo.NewGroupTransactSession(d.with(
 		kgo.TransactionalID(given.ID),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ConsumerGroup(given.Group),
@@ -47,7 +45,7 @@ func copyInTransactions(d *driver, ctx context.Context, given command) (any, err
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.RequireStableFetchOffsets(),
-	)
+	)...)
 	if err != nil {
 		return nil, err
 	}

@@ -4,10 +4,12 @@
 //   {"op": "reader", "handle": "r1", ...}    ->  {"ok": null}      later commands name the handle
 //   {"op": "poll", "handle": "nobody"}       ->  {"error": "no consumer has the handle nobody"}
 //
-// Keys, values and header values are base64 or null. The first argument is the address of the broker.
+// Keys, values and header values are base64 or null. The first argument is the address of the broker, the second,
+// where it is not spoken to in plaintext, a file of JSON: the PEM files "authority" and "key", "user" and "password".
 'use strict'
 
 const readline = require('node:readline')
+const { readFileSync } = require('node:fs')
 const { Kafka, logLevel } = require('kafkajs')
 const { installCodecs } = require('./codecs')
 const { produce } = require('./produce')
@@ -44,9 +46,21 @@ async function answer(driver, line) {
   }
 }
 
+function secured({ authority, key, user, password }) {
+  const own = key === '' ? {} : { key: readFileSync(key), cert: readFileSync(key) }
+  const ssl = { ca: [readFileSync(authority)], ...own }
+  return user === '' ? { ssl } : { ssl, sasl: { mechanism: 'scram-sha-512', username: user, password } }
+}
+
 async function main() {
   await installCodecs()
-  const kafka = new Kafka({ clientId: 'conformance', brokers: [process.argv[2]], logLevel: logLevel.NOTHING })
+  const [, , address, security] = process.argv
+  const kafka = new Kafka({
+    clientId: 'conformance',
+    brokers: [address],
+    logLevel: logLevel.NOTHING,
+    ...(security === undefined ? {} : secured(JSON.parse(readFileSync(security, 'utf8')))),
+  })
   const driver = { kafka, consumers: new Map(), admin: kafka.admin({ retry: { retries: 2, initialRetryTime: 50 } }) }
   await driver.admin.connect()
   for await (const line of readline.createInterface({ input: process.stdin })) {
