@@ -59,7 +59,17 @@ class Pending:
 class Group:
     """Changes come through the methods, which keep the counts of consumers."""
 
-    __slots__ = ("_ids", "consumers", "entries_read", "last_id", "name", "on_pending", "pending", "unowned_count")
+    __slots__ = (
+        "_ids",
+        "consumers",
+        "entries_read",
+        "last_id",
+        "name",
+        "on_pending",
+        "pending",
+        "touched",
+        "unowned_count",
+    )
 
     def __init__(self, name: bytes, last_id: int, entries_read: int) -> None:
         self.name = name
@@ -71,6 +81,8 @@ class Group:
         """How much of what is pending nobody has."""
         self.on_pending: Callable[[int], None] | None = None
         """Told of each entry that somebody else has from now on, or nobody, or that is pending no more."""
+        self.touched: set[int] | None = None
+        """Takes the ids of which something changes, while somebody wants to know."""
         self._ids = SortedIds()  # of pending
 
     def add_consumer(self, name: bytes, now_ms: int, *, is_worker: bool = False) -> Consumer:
@@ -96,6 +108,8 @@ class Group:
             consumer.ids.add(entry_id)
         else:
             self.unowned_count += 1
+        if self.touched is not None:
+            self.touched.add(entry_id)
         if self.on_pending is not None:
             self.on_pending(entry_id)
 
@@ -112,6 +126,8 @@ class Group:
             return False
         self._disown(entry_id, pending)
         self._ids.remove(entry_id)
+        if self.touched is not None:
+            self.touched.add(entry_id)
         if self.on_pending is not None:
             self.on_pending(entry_id)
         return True

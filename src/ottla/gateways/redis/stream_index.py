@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -96,9 +96,10 @@ def read_parts(data: bytes) -> tuple[Part, NodeList, bool] | None:
     return last, nodes, at == len(data)
 
 
-def restore(stream: Stream, part: Part, nodes: NodeList) -> None:
-    """Make of an empty stream the one that was. Raises msgspec.DecodeError."""
+def restore(stream: Stream, part: Part, nodes: NodeList) -> Iterator[None]:
+    """Make of an empty stream the one that was, bit by bit. Raises msgspec.DecodeError."""
     stream.load_nodes(nodes)
     for mark in part.marks:
         stream.apply_mark(records.decode_mark(mark))
+        yield
     stream.garbage = part.garbage

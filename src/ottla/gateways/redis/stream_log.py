@@ -22,7 +22,7 @@ from ottla.gateways.redis.adopted_records import Record, own_records, runs_of, s
 from ottla.gateways.redis.listpack import entry_bytes, node_bytes
 from ottla.gateways.redis.stream_id import SEQUENCE_MAX
 from ottla.gateways.redis.stream_index import FILE_NAME, part_of, read_parts, restore
-from ottla.gateways.redis.stream_snapshot import SnapshotReader, is_worth_cleaning, prepare, write
+from ottla.gateways.redis.stream_snapshot import Prepared, SnapshotReader, is_worth_cleaning, write
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import broker_principal
@@ -31,7 +31,7 @@ from ottla.native.errors import KernelError
 from ottla.replication.leader import ACKS_ALL
 from ottla.replication.partition import NO_EPOCH
 from ottla.runtime.disk import OsDisk
-from ottla.runtime.turns import next_turn
+from ottla.runtime.turns import Pace, next_turn
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -59,6 +59,8 @@ NEIGHBOURS: Final = 8
 """So many nodes before the one that is needed are read with it at least, where a stream is read from its end."""
 NODES_MAX: Final = 4096
 NODES_A_TURN: Final = 20_000
+MARKS_A_TURN: Final = 200
+"""So many changes of a log are made in one turn while it is read."""
 INDEX_RECORDS: Final = 20_000
 """So many records are read from the log at a start at least, without anything that the index says."""
 INDEX_PENDING_FACTOR: Final = 4
@@ -234,14 +236,18 @@ class StreamLog:
         cleans = is_worth_cleaning(stream, partition.high_watermark)
         if not is_prefix and not cleans:
             return
-        async for _ in prepare(stream, self._end_offset):
-            await next_turn()
-            if not self.is_current:
+        prepared = Prepared(stream, now_ms)
+        try:
+            for _ in prepared.slices(self._end_offset):
+                await next_turn()
+                if not self.is_current:
+                    return
+            if stream.key is None or self.is_held(now_ms):
                 return
-        if stream.key is None or self.is_held(now_ms):
-            return
-        if not write(stream, now_ms, self._end_offset, cleans=cleans):
-            return
+            if not write(stream, prepared, now_ms, self._end_offset, cleans=cleans):
+                return
+        finally:
+            prepared.end()
         await self.settled()
         if not is_prefix:
             return
@@ -282,6 +288,7 @@ class StreamLog:
         offset = start_offset if offset is None else offset
         stream, snapshots = self._stream, SnapshotReader(self._stream)
         stream.adopted_to = max(stream.adopted_to, start_offset)
+        pace = Pace(MARKS_A_TURN)
         is_decided = stream.adopted_to >= offset  # about the records of other writers so far
         while offset < partition.high_watermark:
             data = await partition.read_bytes(offset, LOAD_BYTES)
@@ -297,6 +304,10 @@ class StreamLog:
                     stream.load_entry(entry_id, at, begins=header[:1] == records.NODE)
                 else:
                     mark = self._apply(at, value, snapshots)
+                    if pace.is_enough():
+                        await next_turn()
+                    if snapshots.is_whole:
+                        await self._take_snapshot(snapshots, at)
                     if isinstance(mark, records.Began) and mark.replaced:
                         replaced.add(mark.replaced)
                     if isinstance(mark, records.Ended):
@@ -350,9 +361,7 @@ class StreamLog:
             if isinstance(mark, records.Snapshot):
                 snapshots.begin(mark)
             elif snapshots.is_reading:
-                if snapshots.take(mark):
-                    self._index_rows = _ANEW
-                    self._unclear = None
+                snapshots.take(mark)
             else:
                 self._stream.apply_mark(mark)
         except msgspec.DecodeError as error:
@@ -362,6 +371,17 @@ class StreamLog:
             self._unclear = self._unclear or (offset, error)
             return None
         return mark
+
+    async def _take_snapshot(self, snapshots: SnapshotReader, offset: int) -> None:
+        try:
+            for _ in snapshots.slices():
+                await next_turn()
+        except (KeyError, IndexError) as error:
+            self._unclear = self._unclear or (offset, error)
+            snapshots.give_up()
+        else:
+            self._index_rows = _ANEW
+            self._unclear = None
 
     async def _restore(self, partition: Partition) -> int | None:
         """Begin with what the index says; up to which offset that is, None where nothing of it goes with the log."""
@@ -380,7 +400,8 @@ class StreamLog:
             return None
         if log.epoch_of_offset(offset - 1) != part.leader_epoch or nodes.least_offset < log.log_start_offset:
             return None
-        restore(self._stream, part, nodes)
+        for _ in restore(self._stream, part, nodes):
+            await next_turn()
         if is_whole:
             self._index_rows = len(nodes)
         self._stream.changed.clear()

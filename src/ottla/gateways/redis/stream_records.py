@@ -8,13 +8,14 @@ by a mark (`Adopted`).
 A mark says what is so after it, so that reading a log again gives the stream that was.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from ottla.gateways.redis.adopted_records import Run
-from ottla.gateways.redis.group import Group
+from ottla.gateways.redis.group import Group, Pending
 from ottla.gateways.redis.stream_id import ID_BYTES, ID_MAX, id_bytes
 from ottla.gateways.redis.stream_rows import Row
 from ottla.model.stream_record import HEADER, MARK
@@ -36,8 +37,11 @@ AdoptedRow = tuple[int, int, bytes, int, bool]
 """Neighbouring records of other writers: offset and number, the id of the first, their bytes, and whether they begin a
 node."""
 
-HELD_MAX: Final = 10_000
+HELD_MAX: Final = 1_000
 """Pending entries of one record of a snapshot."""
+
+KeptConsumer = tuple[bytes, int, int]
+"""Name, and when it was seen and active."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_fields = msgspec.msgpack.Decoder(list[bytes]).decode
@@ -223,7 +227,7 @@ class KeptGroup(Struct, frozen=True, array_like=True):
     name: bytes
     last_id: bytes
     entries_read: int
-    consumers: list[tuple[bytes, int, int]]
+    consumers: list[KeptConsumer]
     workers: list[bytes] = []
 
 
@@ -385,41 +389,56 @@ def mark(change: Mark, now_ms: int) -> Record:
 
 def snapshot(stream: "Stream", now_ms: int) -> list[Mark]:
     """The marks that say all of a stream but its entries, and change nothing."""
+    marks: list[Mark] = [kept(stream, {})]
+    for group in stream.groups.values():
+        pending = list(group.pending_from(0, ID_MAX))
+        marks += [held(group, pending[at : at + HELD_MAX]) for at in range(0, len(pending), HELD_MAX)]
+    return marks + recalled(stream, now_ms)
+
+
+def kept(stream: "Stream", former: Mapping[bytes, list[KeptConsumer]]) -> Kept:
+    """Counters and groups of a stream; `former` are consumers of groups that are gone, and are said to be there."""
     known = stream.idempotence
     groups = [
         KeptGroup(
             group.name,
             id_bytes(group.last_id),
             group.entries_read,
-            [(each.name, each.seen_ms, each.active_ms) for each in group.consumers.values()],
+            [
+                *((each.name, each.seen_ms, each.active_ms) for each in group.consumers.values()),
+                *former.get(group.name, ()),
+            ],
             [each.name for each in group.consumers.values() if each.is_worker],
         )
         for group in stream.groups.values()
     ]
-    marks: list[Mark] = [
-        Kept(
-            stream.database,
-            stream.key or b"",
-            id_bytes(stream.last_id),
-            id_bytes(stream.max_deleted_id),
-            stream.entries_added,
-            stream.expires_ms,
-            (known.duration_s, known.size),
-            groups,
-            stream.adopted_to,
-        )
+    return Kept(
+        stream.database,
+        stream.key or b"",
+        id_bytes(stream.last_id),
+        id_bytes(stream.max_deleted_id),
+        stream.entries_added,
+        stream.expires_ms,
+        (known.duration_s, known.size),
+        groups,
+        stream.adopted_to,
+    )
+
+
+def held(group: Group, pending: Sequence[tuple[int, Pending]]) -> Held:
+    """Some of what is pending in a group."""
+    rows = [
+        (id_bytes(at), None if each.consumer is None else each.consumer.name, each.delivered_ms, each.count)
+        for at, each in pending
     ]
-    for group in stream.groups.values():
-        rows = [
-            (id_bytes(at), None if each.consumer is None else each.consumer.name, each.delivered_ms, each.count)
-            for at, each in group.pending_from(0, ID_MAX)
-        ]
-        for at in range(0, len(rows), HELD_MAX):
-            part = rows[at : at + HELD_MAX]
-            waits = {row[0]: group.pending[_id(row[0])].until_ms for row in part}
-            marks.append(Held(group.name, part, {entry_id: until for entry_id, until in waits.items() if until}))
-    for producer, recalled in known.recall(now_ms).items():
-        ids = [(each, id_bytes(entry_id), added_ms) for each, entry_id, added_ms in recalled]
+    return Held(group.name, rows, {id_bytes(at): each.until_ms for at, each in pending if each.until_ms})
+
+
+def recalled(stream: "Stream", now_ms: int) -> list[Mark]:
+    """What is remembered of producers."""
+    marks: list[Mark] = []
+    for producer, rows in stream.idempotence.recall(now_ms).items():
+        ids = [(each, id_bytes(entry_id), added_ms) for each, entry_id, added_ms in rows]
         marks += [Recalled(producer, ids[at : at + HELD_MAX]) for at in range(0, len(ids), HELD_MAX)]
     return marks
 

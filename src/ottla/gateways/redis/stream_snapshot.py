@@ -9,13 +9,15 @@ only, so replaying what is left gives anything: a snapshot takes the place of it
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ottla.gateways.redis import stream_records as records
+from ottla.gateways.redis.pending_rows import PendingRows
 from ottla.gateways.redis.stream_rows import encoded_row
 
 if TYPE_CHECKING:
+    from ottla.gateways.redis.group import Group
     from ottla.gateways.redis.stream import Stream
 
 GARBAGE_MIN: Final = 10_000
@@ -38,18 +40,50 @@ def is_worth_cleaning(stream: Stream, end_offset: int) -> bool:
     return min(stream.garbage, window - stream.length) >= max(GARBAGE_MIN, stream.length)
 
 
-async def prepare(stream: Stream, lowest_offset: int) -> AsyncIterator[None]:
-    """Encode the nodes that live, a slice at a time, so that `write` has few left. What comes or goes meanwhile does no
-    harm.
-    """
-    nodes = stream.nodes.live
-    for at in range(0, len(nodes), SLICE):
-        for node in nodes[at : at + SLICE]:
-            encoded_row(node, lowest_offset)
-        yield
+class Prepared:
+    """What of a snapshot is encoded ahead, bit by bit. `end` is to be called in any case."""
+
+    def __init__(self, stream: Stream, now_ms: int) -> None:
+        self._stream = stream
+        self._now_ms = now_ms
+        self._pending: dict[Group, PendingRows] = {}
+
+    def slices(self, lowest_offset: int) -> Iterator[None]:
+        """Encode nodes that live and what is pending, a slice at a time, so that `write` has little left. What comes or
+        goes meanwhile does no harm.
+        """
+        nodes = self._stream.nodes.live
+        for at in range(0, len(nodes), SLICE):
+            for node in nodes[at : at + SLICE]:
+                encoded_row(node, lowest_offset)
+            yield
+        for group in list(self._stream.groups.values()):
+            rows = self._pending[group] = PendingRows(group, self._now_ms)
+            yield from rows.slices()
+
+    def groups(self) -> list[records.Record]:
+        """All counters and groups, as they are now."""
+        stream, now_ms = self._stream, self._now_ms
+        gone: dict[bytes, list[records.KeptConsumer]] = {}
+        held: list[records.Record] = []
+        for group in stream.groups.values():
+            rows = self._pending.get(group)
+            if rows is None:
+                rows = PendingRows(group, now_ms)
+                for _ in rows.slices():
+                    pass
+            gone[group.name] = rows.finish()
+            held += rows.records
+        recalled = [records.mark(each, now_ms) for each in records.recalled(stream, now_ms)]
+        return [records.mark(records.kept(stream, gone), now_ms), *held, *recalled]
+
+    def end(self) -> None:
+        """Nothing more is noted."""
+        for rows in self._pending.values():
+            rows.end()
 
 
-def write(stream: Stream, now_ms: int, lowest_offset: int, *, cleans: bool) -> bool:
+def write(stream: Stream, prepared: Prepared, now_ms: int, lowest_offset: int, *, cleans: bool) -> bool:
     """Journal a snapshot, with which the log is to be cleaned or not; returns whether it can be written.
 
     Entries that are not on disk yet lie at `lowest_offset` or behind it.
@@ -59,14 +93,14 @@ def write(stream: Stream, now_ms: int, lowest_offset: int, *, cleans: bool) -> b
         node.row = None  # until the next snapshot it would only take memory
     if any(len(row) > ROW_BYTES_MAX for row in rows):
         return False
-    kept = records.snapshot(stream, now_ms)
+    groups = prepared.groups()
     parts = list(_parts_of(rows))
     names = stream.nodes[-1].names if stream.nodes else []
-    stream.journal_record(records.mark(records.Snapshot(len(kept) + len(parts), names, cleans), now_ms))
+    stream.journal_record(records.mark(records.Snapshot(len(groups) + len(parts), names, cleans), now_ms))
     for part in parts:
         stream.journal_record(records.encoded_rows(part, now_ms))
-    for mark in kept:
-        stream.journal_record(records.mark(mark, now_ms))
+    for record in groups:
+        stream.journal_record(record)
     if cleans:
         stream.garbage = 0
     return True
@@ -108,19 +142,25 @@ class SnapshotReader:
         """Another record than a part follows: the rest was not written, and the snapshot counts for nothing."""
         self._head, self._parts = None, []
 
-    def take(self, part: records.Mark) -> bool:
-        """The next part; returns whether the stream is as the snapshot says now."""
+    def take(self, part: records.Mark) -> None:
+        """The next part. With the last one the snapshot is whole, and `slices` has to follow."""
+        self._parts.append(part)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all parts are there."""
+        return self._head is not None and len(self._parts) >= self._head.parts
+
+    def slices(self) -> Iterator[None]:
+        """Make of the stream what the parts say, bit by bit."""
         head = self._head
         assert head is not None
-        self._parts.append(part)
-        if len(self._parts) < head.parts:
-            return False
         self._stream.clear_nodes()
         for each in self._parts:
             each.apply(self._stream)
+            yield
         if self._stream.nodes:
             self._stream.nodes[-1].names = head.names
         if head.cleans:
             self._stream.garbage = 0
         self.give_up()
-        return True

@@ -25,7 +25,7 @@ from ottla.gateways.redis.deletion import delete
 from ottla.gateways.redis.stream import NodeLimits, Stream
 from ottla.gateways.redis.stream_id import ID_MAX
 from ottla.gateways.redis.stream_records import Began
-from ottla.gateways.redis.stream_snapshot import SnapshotReader, write
+from ottla.gateways.redis.stream_snapshot import Prepared, SnapshotReader, write
 from ottla.gateways.redis.trimming import Options, trim
 from ottla.native import StreamAdds, build_batch, build_stream_batch, crc32c, walk_batches
 from ottla.native.errors import KernelError
@@ -99,6 +99,8 @@ def read_again(log: Log, stream: Stream | None = None, start: int = 0) -> Stream
                 snapshots.begin(mark)
             elif snapshots.is_reading:
                 snapshots.take(mark)
+                if snapshots.is_whole:
+                    list(snapshots.slices())
             else:
                 made.apply_mark(mark)
         else:
@@ -195,13 +197,13 @@ class History:
         self.stream.gone.clear()
 
     def snapshot(self, _: int) -> None:
-        write(self.stream, 0, self.log.end_offset, cleans=False)
+        write(self.stream, Prepared(self.stream, 0), 0, self.log.end_offset, cleans=False)
 
     def reload(self, has_index: int) -> None:
         before, again, start = told(self.stream), served(), 0
         found = stream_index.read_parts(self.index) if has_index else None
         if found is not None:
-            stream_index.restore(again, *found[:2])
+            list(stream_index.restore(again, *found[:2]))
             start = found[0].end_offset
         again = read_again(self.log, again, start)
         assert told(again) == before
@@ -246,7 +248,7 @@ def test_what_is_left_of_the_log_once_its_beginning_is_freed_gives_the_same_entr
     trim(fill(stream, log), Options(length_max=20), 0)
     log.write(stream)
     first = min(node.offset for node in stream.nodes)
-    write(stream, 0, log.end_offset, cleans=False)
+    write(stream, Prepared(stream, 0), 0, log.end_offset, cleans=False)
     log.write(stream)
     again = served()
     batches, rest = sort_batches(log.data), Log()

@@ -15,7 +15,7 @@ from ottla.gateways.redis.listpack import element_bytes, entry_bytes, node_bytes
 from ottla.gateways.redis.stream import NodeLimits, NodeMissingError, Stream
 from ottla.gateways.redis.stream_id import id_bytes
 from ottla.gateways.redis.stream_records import Assigned, Began, Ended, GroupSet, Snapshot
-from ottla.gateways.redis.stream_snapshot import SnapshotReader, write
+from ottla.gateways.redis.stream_snapshot import Prepared, SnapshotReader, write
 from ottla.gateways.redis.trimming import Options, trim
 
 
@@ -41,6 +41,8 @@ def read_again(
                 snapshots.begin(mark)
             elif snapshots.is_reading:
                 snapshots.take(mark)
+                if snapshots.is_whole:
+                    list(snapshots.slices())
             else:
                 try:
                     made.apply_mark(mark)
@@ -126,7 +128,7 @@ def test_the_journal_read_again_gives_the_same_stream(changes: list[tuple[str, i
             trim(live, Options(length_max=number, is_approximate=bool(number % 2)), 0)
         elif kind == "keep":
             written(live)
-            write(live, 0, 0, cleans=True)
+            write(live, Prepared(live, 0), 0, 0, cleans=True)
     assert told(read_again(live.journal)) == told(live)
 
 
@@ -138,7 +140,7 @@ def test_what_lies_before_a_snapshot_is_not_needed_but_for_the_entries_it_has(
     change(live, before)
     written(live)
     at = len(live.journal)
-    write(live, 0, 0, cleans=True)
+    write(live, Prepared(live, 0), 0, 0, cleans=True)
     nodes = {node.first_id: node for node in live.nodes}
     there = {entry_id for index in range(len(nodes)) for entry_id in live.entries_at(index)}
     change(live, after)
@@ -155,7 +157,7 @@ def test_a_snapshot_that_was_not_written_as_a_whole_counts_for_nothing() -> None
     change(live, [("add", 0)] * 12)
     written(live)
     at = len(live.journal)
-    write(live, 0, 0, cleans=True)
+    write(live, Prepared(live, 0), 0, 0, cleans=True)
     assert len(live.journal) > at + 2
     del live.journal[-1]
     change(live, [("add", 0), ("delete", 2)])
@@ -206,7 +208,7 @@ def test_the_index_and_the_rest_of_the_log_give_the_same_stream(
     part, nodes, is_whole = found
     assert is_whole is not bool(torn)
     again = stream()
-    stream_index.restore(again, part, nodes)
+    list(stream_index.restore(again, part, nodes))
     read_again(live.journal[part.end_offset :], again, part.end_offset)
     assert told(again) == told(live)
 
@@ -219,7 +221,7 @@ def test_a_log_may_begin_at_the_first_entry_once_a_snapshot_follows(
     change(live, changes)
     written(live)
     start = live.nodes[0].offset if live.nodes else len(live.journal)
-    write(live, 0, 0, cleans=True)
+    write(live, Prepared(live, 0), 0, 0, cleans=True)
     change(live, rest)
     again = read_again(live.journal[start:], None, start, is_partial=True)
     assert told(again) == told(live)
@@ -247,6 +249,6 @@ def test_a_stream_that_is_deleted_and_made_again_with_the_same_ids_is_in_the_ind
     found = stream_index.read_parts(stream_index.part_of(live, len(live.journal), 0, list(live.changed), 0))
     assert found is not None
     again = stream()
-    stream_index.restore(again, *found[:2])
+    list(stream_index.restore(again, *found[:2]))
     assert told(again) == told(live)
     assert again.length == 1

@@ -14,7 +14,7 @@ from ottla.gateways.redis.deletion import delete
 from ottla.gateways.redis.stream import NodeLimits, Stream
 from ottla.gateways.redis.stream_id import ID_MAX, id_bytes
 from ottla.gateways.redis.stream_records import Assigned, Began, Ended, GroupSet, Released
-from ottla.gateways.redis.stream_snapshot import SnapshotReader, write
+from ottla.gateways.redis.stream_snapshot import Prepared, SnapshotReader, write
 from ottla.gateways.redis.trimming import Options, trim
 from ottla.native import StreamAdds, build_batch, decode_records
 from ottla.storage.log import Log
@@ -99,7 +99,7 @@ class Model:
         await self.flush()
 
     async def snapshot(self) -> None:
-        write(self.stream, NOW_MS, 0, cleans=True)
+        write(self.stream, Prepared(self.stream, 0), NOW_MS, 0, cleans=True)
         await self.flush()
 
 
@@ -130,6 +130,8 @@ def replayed(log: Log) -> Stream:
             snapshots.begin(mark)
         elif snapshots.is_reading:
             snapshots.take(mark)
+            if snapshots.is_whole:
+                list(snapshots.slices())
         else:
             try:
                 made.apply_mark(mark)
@@ -221,7 +223,7 @@ async def test_without_a_snapshot_nothing_is_cleaned_and_the_log_is_searched_onc
         log = await directory.log(CONFIG)
         model = Model(directory, log, random.Random(1))
         await model.run(200)
-        write(model.stream, NOW_MS, 0, cleans=False)
+        write(model.stream, Prepared(model.stream, 0), NOW_MS, 0, cleans=False)
         await model.flush()
         size = log.size
         assert await directory.manager.cleaner.run_once() is None
@@ -235,7 +237,7 @@ async def test_a_snapshot_that_is_not_whole_cleans_nothing(tmp_path: Path) -> No
         log = await directory.log(CONFIG)
         model = Model(directory, log, random.Random(1))
         await model.run(200)
-        write(model.stream, NOW_MS, 0, cleans=True)
+        write(model.stream, Prepared(model.stream, 0), NOW_MS, 0, cleans=True)
         del model.stream.journal[-1]
         await model.flush()
         model.stream.append(model.stream.last_id + 1, [b"a", b"b"], NOW_MS)
