@@ -483,21 +483,30 @@ class StreamLog:
     # --- reading nodes ------------------------------------------------------------------------------------------------
 
     def _neighbours(self, index: int, read_bytes: int) -> list[Node]:
-        """A node and those of the same kind that are read with it, which have about so many bytes."""
-        nodes, found, size = self._stream.nodes, [self._stream.nodes[index]], 0
-        if index + 1 == len(nodes) or nodes[index + 1].entries is not None:
-            while (before := index - len(found)) >= 0 and (node := nodes[before]).entries is None:
-                size += node.size or read_bytes // NEIGHBOURS
-                if size > read_bytes and len(found) > NEIGHBOURS:
+        """A node and those of the same kind that are read with it, which have about so many bytes: of those before it
+        where the next one of the kind is there, for then the stream is read from its end.
+        """
+        nodes, wanted = self._stream.nodes, self._stream.nodes[index]
+        found = [wanted, *self._missing(range(index + 1, len(nodes)), wanted, read_bytes, at_least=0)]
+        if len(found) == 1:
+            before = self._missing(range(index - 1, -1, -1), wanted, read_bytes, at_least=NEIGHBOURS)
+            found = [*reversed(before), wanted]
+        return [node for node in found if node.is_written]
+
+    def _missing(self, indexes: range, wanted: Node, read_bytes: int, *, at_least: int) -> list[Node]:
+        """Nodes of the same kind up to one that is in memory, of some that may have others in between."""
+        nodes, size = self._stream.nodes, wanted.size
+        found: list[Node] = []
+        for index in indexes[:NODES_MAX]:
+            node = nodes[index]
+            size += node.size or (read_bytes // NEIGHBOURS if at_least else 0)
+            if size > read_bytes and len(found) >= at_least:
+                break
+            if node.is_adopted == wanted.is_adopted:
+                if node.entries is not None:
                     break
                 found.append(node)
-            found.reverse()
-        else:
-            while (behind := index + len(found)) < len(nodes) and len(found) < NODES_MAX and size <= read_bytes:
-                found.append(nodes[behind])
-                size += found[-1].size
-        wanted = nodes[index]
-        return [node for node in found if node.is_written and node.is_adopted == wanted.is_adopted]
+        return found
 
     async def load_nodes(self, index: int, read_bytes: int) -> tuple[list[Node], int]:
         """Have the entries of a node in memory again, and of its neighbours within some bytes: of those before it where
