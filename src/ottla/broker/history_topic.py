@@ -52,6 +52,8 @@ WRITE_MS: Final = 200
 RETRY_MS: Final = 1_000
 CLOSE_MS: Final = 2_000
 """How long a broker that is stopped tries to write what waits."""
+CLOSE_RETRY_MS: Final = 50
+"""Its connections to other brokers end once when it is fenced, which fails what is on its way."""
 WAITING_MAX: Final = 50_000
 """Events that wait to be written; the oldest go first."""
 RECORD_EVENTS_MAX: Final = 1_000
@@ -171,9 +173,7 @@ class HistoryTopic:
             except ApiError as error:
                 self._throttled.warning("the history of share groups is not stored now: %s", error)
                 self._put_back(events)
-                if self._is_closed:
-                    return
-                await self._pause(RETRY_MS)
+                await (self._timer.sleep(CLOSE_RETRY_MS) if self._is_closed else self._pause(RETRY_MS))
 
     async def _append(self, events: dict[ShareKey, list[Event]]) -> None:
         """Append events, and take out of `events` what was. Raises ApiError."""

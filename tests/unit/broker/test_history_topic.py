@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from ottla.broker import history_topic
-from ottla.broker.history_topic import CLOSE_MS, RETRY_MS, WRITE_MS, HistoryTopic
+from ottla.broker.history_topic import CLOSE_MS, CLOSE_RETRY_MS, RETRY_MS, WRITE_MS, HistoryTopic
 from ottla.broker.records import OutOfRangeError, RecordRead
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
@@ -119,13 +119,16 @@ async def test_a_broker_that_is_stopped_writes_what_waits_at_once() -> None:
     assert await world.history.read(KEY, 0, 0) == [event(1)]
 
 
-async def test_a_broker_that_is_stopped_tries_once_more_what_it_could_not_write() -> None:
+async def test_a_broker_that_is_stopped_tries_again_what_it_could_not_write() -> None:
     world = World()
-    world.errors = [ErrorCode.NOT_ENOUGH_REPLICAS]
+    world.errors = [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS]
     world.history.note(KEY, [event(1)])
     await world.pass_by(WRITE_MS)
+    closing = asyncio.ensure_future(world.history.close())
+    await world.pass_by(0)
     assert world.batch_count == 0
-    await world.history.close()
+    await world.pass_by(CLOSE_RETRY_MS)
+    await closing
     assert await world.history.read(KEY, 0, 0) == [event(1)]
 
 
