@@ -195,6 +195,7 @@ class HttpConnection:
             return
         try:
             self._http.start_next_cycle()
+            self._request = None
             self._go_on()
         except h11.RemoteProtocolError as error:
             self._refuse(error.error_status_hint, "the request is no HTTP/1.1")
@@ -240,11 +241,11 @@ class HttpConnection:
             headers.append(("Content-Type", response.content_type))
         if ends:
             headers.append(("Connection", "close"))
-        self._send(
-            h11.Response(status_code=response.status, headers=headers, reason=_REASONS.get(response.status, "")),
-            h11.Data(data=response.body),
-            h11.EndOfMessage(),
-        )
+        head = h11.Response(status_code=response.status, headers=headers, reason=_REASONS.get(response.status, ""))
+        if self._request is not None and self._request.method == b"HEAD":
+            self._send(head, h11.EndOfMessage())
+        else:
+            self._send(head, h11.Data(data=response.body), h11.EndOfMessage())
 
     def _send(self, *events: h11.Event) -> None:
         data = b"".join(self._http.send(event) or b"" for event in events)

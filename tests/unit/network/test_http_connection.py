@@ -109,6 +109,15 @@ async def test_a_chunked_body_and_one_that_waits_to_be_asked_for_are_read() -> N
         assert [each.body for each in client.asked] == [b"abcde", b"hi"]
 
 
+async def test_the_answer_to_head_has_no_body_and_the_next_one_has() -> None:
+    async with peer() as (client, _):
+        answer = await client.say(b"HEAD /a HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert b"Content-Length: 13\r\n" in answer
+        assert answer.endswith(b"\r\n\r\n")
+        assert (await client.say(POST)).endswith(b'{"path":"/a/b"}')
+        assert (await client.say(b"no HTTP\r\n\r\n")).endswith(b"}"), "what is refused has one"
+
+
 async def test_a_body_that_is_too_large_is_refused_before_it_is_there() -> None:
     for sent in (
         b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\n\r\n",
