@@ -129,6 +129,30 @@ def test_many_clients_that_hold_back_the_end_of_large_commands_do_not_fill_the_m
         client.close()
 
 
+def test_those_who_send_a_small_command_in_pieces_go_on_while_others_hold_back_the_end_of_large_ones(
+    nsq_broker: BrokerProcess, neighbour: NsqClient
+) -> None:
+    sizes, left = [], UNFINISHED_BYTES_MAX - 100
+    while left > 0:
+        sizes.append(min(left, 5 * 1024 * 1024))
+        left -= sizes[-1]
+    clients = [socket.create_connection(address(nsq_broker), timeout=60) for _ in sizes]
+    for client, size in zip(clients, sizes, strict=True):
+        start = b"MPUB t\n" + struct.pack(">i", 5 * 1024 * 1024)
+        client.sendall(b"  V2" + start + bytes(size - len(start)))
+    publisher = NsqClient(address(nsq_broker))
+    for _ in range(50):
+        small = NsqClient(address(nsq_broker))
+        small.publish("t", b"x")
+        small._socket.sendall(b"PUB t\n" + sized(bytes(1_000))[:500])
+        publisher.publish("t", b"x")  # the broker has read the half
+        small._socket.sendall(bytes(504))
+        assert small.response() == b"OK"
+        small.close()
+    for client in clients:
+        client.close()
+
+
 def is_closed(client: socket.socket) -> bool:
     """Whether the broker has hung up."""
     client.setblocking(False)

@@ -105,6 +105,11 @@ class NsqConnection:
         return self._commands.state
 
     @property
+    def unfinished_bytes(self) -> int:
+        """How much is held of a command that has not arrived to its end."""
+        return self._held_bytes
+
+    @property
     def tls(self) -> TlsLayer | None:
         """Its TLS, if it has any."""
         return self._layers.tls
@@ -149,7 +154,7 @@ class NsqConnection:
             return
         held, self._held_bytes = self._held_bytes, self._commands.buffered_bytes
         if not self.gateway.unfinished.move(held, self._held_bytes):
-            self.connection.close("too many bytes of unfinished commands are held")
+            self.gateway.close_largest_unfinished()
 
     def _obey_all(self, piece: Piece) -> None:
         try:

@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 NEVER_MS: Final = (1 << 31) - 1
 UNFINISHED_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Bytes of commands that have not arrived to their end, of all connections; one that adds to more is closed."""
+"""Bytes of commands that have not arrived to their end, of all connections; beyond it the one with most is closed."""
 NS_PER_MS: Final = 1_000_000
 LOOK_MS: Final = 5_000
 """So often it is looked which channels and topics other brokers emptied or deleted."""
@@ -242,6 +242,11 @@ class NsqGateway:
         made = NsqConnection(self, connection)
         self.connections.add(made)
         return made
+
+    def close_largest_unfinished(self) -> None:
+        """Too much is held of unfinished commands: close who holds most, so that those who hold a little go on."""
+        largest = max(self.connections, key=lambda each: each.unfinished_bytes)
+        largest.connection.close("it holds most of too many bytes of unfinished commands")
 
     def forget(self, connection: NsqConnection) -> None:
         """A connection is gone. An ephemeral channel goes with its last client, and a topic with its last channel."""
