@@ -8,7 +8,7 @@
 
 use crate::batch_payload::{Opener, batches_from, record_error};
 use crate::buffer::{ByteView, on_bytes};
-use crate::delays::bucket::BucketWriter;
+use crate::delays::bucket::{Bucket, BucketWriter};
 use crate::delays::cancels::Cancels;
 use crate::delays::entry::{Due, entry_at};
 use crate::delays::gathered::Gathered;
@@ -166,6 +166,13 @@ impl DelayIndex {
         Ok(vec![writer.finish(&cancels)?])
     }
 
+    /// The files of a run that are still needed. What waits in an earlier run may be cancelled by this one.
+    fn in_use(&self, number: u64) -> Option<impl Iterator<Item = &Bucket>> {
+        let at = self.runs.iter().position(|each| each.number == number)?;
+        let is_asked = self.runs[..at].iter().any(|each| each.run.head().is_some());
+        Some(self.runs[at].run.in_use(is_asked))
+    }
+
     fn range_of(&self, numbers: &[u64]) -> PyResult<std::ops::Range<usize>> {
         let found = numbers.first().and_then(|first| {
             let start = self.runs.iter().position(|each| each.number == *first)?;
@@ -236,6 +243,10 @@ impl DelayIndex {
     #[getter]
     fn cancel_count(&self) -> usize {
         self.cancels.len()
+    }
+
+    fn cancels_since(&self, py: Python<'_>, offset: i64) -> usize {
+        py.detach(|| self.cancels.count_since(offset))
     }
 
     #[getter]
@@ -335,7 +346,8 @@ impl DelayIndex {
     ) -> PyResult<Vec<PathBuf>> {
         Ok(py.detach(|| -> io::Result<Vec<PathBuf>> {
             let written = self.write_gathered(path, self.gathered_from)?;
-            let run = Run::new(open_files(&written)?, Vec::new())?;
+            let mut run = Run::new(open_files(&written)?, Vec::new())?;
+            run.forget_cancels();
             self.runs.push(RunOf { number, end, run });
             self.gathered.clear();
             self.gathered_from = end;
@@ -352,8 +364,9 @@ impl DelayIndex {
         end: i64,
     ) -> PyResult<()> {
         let moved: Vec<Moved> = vec![(self.moved_end, self.moved), (i64::MAX, NOTHING)];
-        let run = py.detach(|| Run::new(open_files(&paths)?, moved))?;
+        let mut run = py.detach(|| Run::new(open_files(&paths)?, moved))?;
         run.cancels().for_each(|cancel| self.cancels.add(*cancel));
+        run.forget_cancels();
         self.gathered_from = end;
         self.runs.push(RunOf { number, end, run });
         Ok(())
@@ -373,11 +386,15 @@ impl DelayIndex {
             for each in &self.runs[range] {
                 let paths: Vec<PathBuf> = each.run.paths().cloned().collect();
                 let moved = vec![(i64::MAX, each.run.moved_of_all())];
-                let cancels = each.run.cancels();
-                cancels
+                let with_cancels: Vec<PathBuf> = each.run.paths_with_cancels().cloned().collect();
+                let of_files = open_files(&with_cancels)?.into_iter();
+                of_files
+                    .flat_map(|file| file.cancels)
                     .filter(|cancel| cancel.2 >= cancels_from)
-                    .for_each(|cancel| kept.add(*cancel));
-                cursors.push(Run::new(open_files(&paths)?, moved)?);
+                    .for_each(|cancel| kept.add(cancel));
+                let mut cursor = Run::new(open_files(&paths)?, moved)?;
+                cursor.forget_cancels();
+                cursors.push(cursor);
             }
             let kept = kept.since(i64::MIN);
             Ok(BucketMerge::new(cursors, self.cancels.clone(), kept, name))
@@ -399,16 +416,22 @@ impl DelayIndex {
                 .map(|each| (each.end, each.run.moved_of_all()))
                 .collect();
             let end = self.runs[range.end - 1].end;
-            let run = Run::new(open_files(&paths)?, moved)?;
+            let mut run = Run::new(open_files(&paths)?, moved)?;
+            run.forget_cancels();
             self.runs.splice(range, [RunOf { number, end, run }]);
             self.cancels.drop_before(cancels_from);
             Ok(())
         })?)
     }
 
-    fn left(&self, number: u64) -> Option<(Vec<PathBuf>, u64)> {
+    fn left(&self, number: u64) -> Option<Vec<PathBuf>> {
+        let paths = self.in_use(number)?.map(|file| file.path.clone());
+        Some(paths.collect())
+    }
+
+    fn left_size(&self, number: u64) -> Option<(usize, u64)> {
         let each = self.runs.iter().find(|each| each.number == number)?;
-        Some((each.run.paths().cloned().collect(), each.run.bytes_left()))
+        Some((self.in_use(number)?.count(), each.run.bytes_left()))
     }
 }
 

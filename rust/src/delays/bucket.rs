@@ -151,8 +151,10 @@ pub struct Bucket {
     pub bytes: u64,
     /// For each block the smallest offset of it and of those after it.
     pub oldest_from: Vec<i64>,
-    /// The cancellations that were read with the records.
+    /// The cancellations that were read with the records; they may be forgotten.
     pub cancels: Vec<Cancel>,
+    /// Whether the file has cancellations.
+    pub has_cancels: bool,
 }
 
 fn number(bytes: &[u8], at: usize) -> u64 {
@@ -198,7 +200,7 @@ impl Bucket {
                 checksum: (number(each, 32) >> 32) as u32,
             })
             .collect();
-        let cancels = found[at_cancels..end as usize]
+        let cancels: Vec<Cancel> = found[at_cancels..end as usize]
             .chunks_exact(CANCEL_BYTES)
             .map(|each| {
                 (
@@ -218,6 +220,7 @@ impl Bucket {
             entries: number(&trailer, 16),
             bytes,
             oldest_from,
+            has_cancels: !cancels.is_empty(),
             cancels,
         })
     }

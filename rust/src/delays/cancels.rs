@@ -31,6 +31,12 @@ impl Cancels {
         self.0.len()
     }
 
+    /// How many have an own offset of at least this one.
+    pub fn count_since(&self, from: i64) -> usize {
+        let offsets = self.0.values().map(|(_, offset)| *offset);
+        offsets.filter(|offset| *offset >= from).count()
+    }
+
     /// Those whose own offset is at least this one.
     pub fn since(&self, from: i64) -> Vec<Cancel> {
         self.0

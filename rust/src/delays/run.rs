@@ -141,6 +141,13 @@ impl Run {
         self.files.iter().flat_map(|file| &file.cancels)
     }
 
+    /// Keep the cancellations in the files only.
+    pub fn forget_cancels(&mut self) {
+        self.files
+            .iter_mut()
+            .for_each(|file| file.cancels = Vec::new());
+    }
+
     /// The smallest offset of what is left, block by block: one that was moved may be named.
     pub fn oldest(&self) -> i64 {
         let Some(current) = self.files.get(self.file_at) else {
@@ -162,9 +169,18 @@ impl Run {
             .sum()
     }
 
-    /// The files of which nothing is left.
-    pub fn spent(&self) -> impl Iterator<Item = &PathBuf> {
-        self.files[..self.file_at].iter().map(|file| &file.path)
+    /// The files that have cancellations.
+    pub fn paths_with_cancels(&self) -> impl Iterator<Item = &PathBuf> {
+        let files = self.files.iter().filter(|file| file.has_cancels);
+        files.map(|file| &file.path)
+    }
+
+    /// The files of which something is left, or with `cancels` those that have cancellations too.
+    pub fn in_use(&self, cancels: bool) -> impl Iterator<Item = &Bucket> {
+        let files = self.files.iter().enumerate();
+        files
+            .filter(move |(at, file)| *at >= self.file_at || cancels && file.has_cancels)
+            .map(|(_, file)| file)
     }
 
     /// The files of which something is left.
@@ -175,7 +191,6 @@ impl Run {
     /// About its memory.
     pub fn memory(&self) -> usize {
         let blocks: usize = self.files.iter().map(|file| file.index.len()).sum();
-        let cancels: usize = self.files.iter().map(|file| file.cancels.len()).sum();
-        blocks * 48 + cancels * 24 + self.block.capacity()
+        blocks * 48 + self.block.capacity()
     }
 }

@@ -527,6 +527,8 @@ class DelayIndex:
         """What was added since the last `pop` and is due before what that has moved."""
     @property
     def cancel_count(self) -> int: ...
+    def cancels_since(self, offset: int) -> int:
+        """How many of the cancellations lie at an offset or behind it."""
     @property
     def failed_run(self) -> int | None:
         """The run that could not be read when `pop` raised OSError."""
@@ -569,8 +571,10 @@ class DelayIndex:
 
         Raises OSError: nothing has changed then.
         """
-    def left(self, number: int) -> tuple[list[Path], int] | None:
-        """The files of a run that have something left, and their bytes."""
+    def left(self, number: int) -> list[Path] | None:
+        """The files of a run that have something left, or cancellations that may concern what waits in earlier runs."""
+    def left_size(self, number: int) -> tuple[int, int] | None:
+        """How many `left` has, and the bytes of those that have something left."""
 
 @final
 class BucketMerge:

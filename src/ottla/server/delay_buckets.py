@@ -151,10 +151,10 @@ class DelayBuckets:
         merging = self._merging[0] if self._merging is not None else ()
         spent = []
         for run in self._manifest.runs:
-            left = index.left(run.number)
-            if run.number in merging or left is None or len(left[0]) == len(run.files):
+            size = index.left_size(run.number)
+            if run.number in merging or size is None or size[0] == len(run.files):
                 continue
-            names = [each.name for each in left[0]]
+            names = [each.name for each in index.left(run.number) or ()]
             spent += [each for each in run.files if each not in names]
             run.files = names
         if spent:
@@ -175,6 +175,13 @@ class DelayBuckets:
             await asyncio.wait([self._merging[3]])
             self._merging = None
 
+    async def has_many_unwritten(self, index: DelayIndex) -> bool:
+        """Whether so many cancellations lie behind the last run that they are to be written, to be forgotten then."""
+        runs = self._manifest.runs
+        if not runs or index.cancel_count <= CANCELS_MAX:
+            return False
+        return await self._environment.tasks.in_thread(index.cancels_since, runs[-1].end) > CANCELS_MAX // 2
+
     @property
     def is_merging(self) -> bool:
         """Whether a merge is under way."""
@@ -182,8 +189,16 @@ class DelayBuckets:
 
     async def _begin_merge(self, index: DelayIndex, safe_offset: int) -> None:
         runs = self._manifest.runs
-        sizes = [left[1] for run in runs if (left := index.left(run.number)) is not None]
-        count = len(runs) if index.cancel_count > CANCELS_MAX else runs_to_merge(sizes)
+        if not runs:
+            return
+        sizes = [left[1] for run in runs if (left := index.left_size(run.number)) is not None]
+        count = runs_to_merge(sizes)
+        if index.cancel_count > CANCELS_MAX:
+            # Those behind the last run stay: a merge for their sake would be followed by the next one.
+            end = min(safe_offset, runs[-1].end)
+            staying = await self._environment.tasks.in_thread(index.cancels_since, end)
+            if index.cancel_count - staying > CANCELS_MAX // 2:
+                count = len(runs)
         if not count:
             return
         merged = runs[-count:]

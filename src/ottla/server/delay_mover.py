@@ -240,10 +240,14 @@ class DelayMover:
         index = self._index
         if index.cancel_count > 2 * CANCELS_MAX and self._buckets.is_merging:
             return False
-        if index.gathered_bytes < GATHERED_BYTES and self._read_bytes < FLUSH_LOG_BYTES:
+        is_much = self._read_bytes >= FLUSH_LOG_BYTES
+        may_forget = index.cancel_count > CANCELS_MAX and self._position >= self._known_before_move
+        if not is_much and not may_forget and index.gathered_bytes < GATHERED_BYTES:
             return True
         await self._environment.tasks.in_thread(index.settle, self._safe_offset)
-        if index.live_bytes < GATHERED_BYTES // 2 and self._read_bytes < FLUSH_LOG_BYTES:
+        if may_forget:
+            is_much |= await self._buckets.has_many_unwritten(index)
+        if not is_much and index.live_bytes < GATHERED_BYTES // 2:
             return True
         if self._clock.monotonic_ms() < self._full_until_ms:
             return False
@@ -345,7 +349,7 @@ class DelayMover:
         if has_looked and self._is_current and low > self._partition.log.log_start_offset:
             self._partition.delete_records_before(low)
             await self._keep_log_start(self._partition)
-        if has_looked:
+        if has_looked and self._safe_offset == self._position:
             try:
                 await self._buckets.remove_spent(self._index, progress)
             except OSError as error:

@@ -431,3 +431,66 @@ def test_a_damaged_manifest_is_none() -> None:
     for position in range(len(content)):
         assert manifest_of(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :]) is None
     assert manifest_of(b"") is None
+
+
+CANCEL: Record = (0, b"k", None, [("ottla-cancel", b"")])
+
+
+def test_a_cancellation_outlives_the_records_of_its_run(tmp_path: Path) -> None:
+    async def run(steps_before: list[Any]) -> None:
+        delivery = Delivery(tmp_path)
+        await delivery.start()
+        for step in ([at(500, b"k"), at(600)], "flush", *steps_before):
+            await delivery.step(step, cast("Any", Draws()))
+        await delivery.buckets.remove_spent(delivery.index, delivery.progress)
+        await delivery.start()
+        delivery.now_ms = 700
+        delivery.move(2)
+        await delivery.buckets.remove_spent(delivery.index, delivery.progress)
+        assert delivery.files() == [], "nothing waits that it may concern"
+
+    asyncio.run(run([[at(10), CANCEL], "flush", 20]))
+    shutil.rmtree(tmp_path / "delays")
+    asyncio.run(run([[CANCEL], "flush"]))
+
+
+def test_a_merge_takes_the_cancellations_of_runs_of_which_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        delivery = Delivery(tmp_path)
+        await delivery.start()
+        large: Record = (0, b"other", b"x" * 1_000, [("ottla-deliver-at", b"800")])
+        for step in ([at(500, b"k"), large], "flush", [at(10), CANCEL], "flush", [at(700)], "flush", 20):
+            await delivery.step(step, cast("Any", Draws()))
+        monkeypatch.setattr(delay_buckets, "FAN_IN", 2)
+        await delivery.step("merge", cast("Any", Draws()))
+        assert len(delivery.files()) == 2, "the large one was left as it is"
+        await delivery.start()
+        delivery.now_ms = 900
+        delivery.move(2)
+
+    asyncio.run(run())
+
+
+def test_cancellations_behind_the_last_run_have_nothing_merged_for_their_sake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delay_buckets, "CANCELS_MAX", 2)
+
+    async def run() -> None:
+        delivery = Delivery(tmp_path)
+        await delivery.start()
+        await delivery.step([at(500), at(600)], cast("Any", Draws()))
+        await delivery.step("flush", cast("Any", Draws()))
+        before = delivery.files()
+        await delivery.step([(0, b"%d" % number, None, CANCEL[3]) for number in range(5)], cast("Any", Draws()))
+        await delivery.step("merge", cast("Any", Draws()))
+        assert delivery.files() == before
+        assert await delivery.buckets.has_many_unwritten(delivery.index)
+        await delivery.step("flush", cast("Any", Draws()))
+        await delivery.step("merge", cast("Any", Draws()))
+        assert (delivery.index.cancel_count, len(delivery.files())) == (0, 1)
+        assert not await delivery.buckets.has_many_unwritten(delivery.index)
+
+    asyncio.run(run())
