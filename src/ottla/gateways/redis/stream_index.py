@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -52,8 +52,12 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Part).decode
 
 
-def part_of(stream: Stream, end_offset: int, leader_epoch: int, nodes: Sequence[Node] | None, now_ms: int) -> bytes:
-    """The part that says these nodes of a stream, or all, as it is in the file. They are on disk."""
+def part_of(
+    stream: Stream, end_offset: int, leader_epoch: int, nodes: Sequence[Node] | None, groups: Iterable[records.Record]
+) -> bytes:
+    """The part that says these nodes of a stream, or all, as it is in the file. They are on disk. `groups` are the
+    records of all counters and groups.
+    """
     first_id = stream.nodes[0].first_id if stream.nodes else stream.last_id + 1
     rows = stream.nodes.encoded_rows(encoded) if nodes is None else list(map(encoded, nodes))
     part = _NewPart(
@@ -62,7 +66,7 @@ def part_of(stream: Stream, end_offset: int, leader_epoch: int, nodes: Sequence[
         id_bytes(min(first_id, ID_MAX)),
         [id_bytes(each) for each in stream.gone],
         [msgspec.Raw(row) for row in rows],
-        [_encode(mark) for mark in records.snapshot(stream, now_ms)],
+        [record[2] for record in groups],
         stream.garbage,
     )
     data = _encode(part)

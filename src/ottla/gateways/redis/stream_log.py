@@ -63,6 +63,8 @@ MARKS_A_TURN: Final = 200
 """So many changes of a log are made in one turn while it is read."""
 INDEX_RECORDS: Final = 20_000
 """So many records are read from the log at a start at least, without anything that the index says."""
+PENDING_A_TURN: Final = 2_000
+"""So much of what is pending is written to the index in the turn in which it is due."""
 INDEX_PENDING_FACTOR: Final = 4
 """An index has all that is pending in it: it is written less often where that is much."""
 DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -118,6 +120,7 @@ class StreamLog:
         self._unindexed = 0  # records since the index was written
         self._index_rows = 0
         self._is_indexing = False
+        self._is_preparing = False
         self._unclear: tuple[int, Exception] | None = None  # a change that does not go with what was read before it
         self._ends: Flush | None = None  # with the mark by which the key was deleted last
         self.adopted_by = 0
@@ -234,9 +237,9 @@ class StreamLog:
         first = min(stream.adopted_to, await self._first_needed(partition))
         is_prefix = first - partition.log.log_start_offset >= FREED_RECORDS_MIN
         cleans = is_worth_cleaning(stream, partition.high_watermark)
-        if not is_prefix and not cleans:
+        if self._is_preparing or (not is_prefix and not cleans):
             return
-        prepared = Prepared(stream, now_ms)
+        prepared, self._is_preparing = Prepared(stream, now_ms), True
         try:
             for _ in prepared.slices(self._end_offset):
                 await next_turn()
@@ -248,6 +251,7 @@ class StreamLog:
                 return
         finally:
             prepared.end()
+            self._is_preparing = False
         await self.settled()
         if not is_prefix:
             return
@@ -447,8 +451,32 @@ class StreamLog:
         """Write what the index lacks, if it is worth that: nothing is under way now."""
         stream = self._stream
         pending = sum(len(group.pending) for group in stream.groups.values())
-        if self._is_indexing or self._unindexed < max(INDEX_RECORDS, INDEX_PENDING_FACTOR * pending):
+        if self._is_indexing or self._is_preparing:
             return
+        if self._unindexed < max(INDEX_RECORDS, INDEX_PENDING_FACTOR * pending):
+            return
+        if pending <= PENDING_A_TURN:
+            self._index_now(Prepared(stream, self._broker.clock.now_ms()))
+        else:
+            self._is_preparing = True
+            self._broker.tasks.spawn(self._index_prepared(), "redis-index")
+
+    async def _index_prepared(self) -> None:
+        """The same where much is pending, which is encoded bit by bit beside other work."""
+        prepared = Prepared(self._stream, self._broker.clock.now_ms())
+        try:
+            for _ in prepared.pending_slices():
+                await next_turn()
+            while self.latest is not None:
+                await self.settled()
+            if self.is_current:
+                self._index_now(prepared)
+        finally:
+            prepared.end()
+            self._is_preparing = False
+
+    def _index_now(self, prepared: Prepared) -> None:
+        stream = self._stream
         partition = self._broker.replicas.find(self.topic, 0)
         if partition is None or stream.key is None:
             return
@@ -457,8 +485,8 @@ class StreamLog:
         if any(not node.is_written for node in nodes):
             return
         end_offset = self._end_offset
-        leader_epoch, now_ms = partition.log.epoch_of_offset(end_offset - 1), self._broker.clock.now_ms()
-        data = part_of(stream, end_offset, leader_epoch, None if is_whole else nodes, now_ms)
+        leader_epoch = partition.log.epoch_of_offset(end_offset - 1)
+        data = part_of(stream, end_offset, leader_epoch, None if is_whole else nodes, prepared.groups())
         self._index_rows = len(stream.nodes) if is_whole else len(nodes) + self._index_rows
         self._unindexed = 0
         changed = tuple(stream.changed)

@@ -57,6 +57,10 @@ class Prepared:
             for node in nodes[at : at + SLICE]:
                 encoded_row(node, lowest_offset)
             yield
+        yield from self.pending_slices()
+
+    def pending_slices(self) -> Iterator[None]:
+        """Of these what is pending."""
         for group in list(self._stream.groups.values()):
             rows = self._pending[group] = PendingRows(group, self._now_ms)
             yield from rows.slices()

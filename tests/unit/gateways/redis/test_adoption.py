@@ -192,7 +192,9 @@ class History:
         self.model = dict(sorted(self.model.items())[-length:]) if length else {}
 
     def write_index(self, _: int) -> None:
-        self.index += stream_index.part_of(self.stream, self.log.end_offset, 0, list(self.stream.changed), 0)
+        self.index += stream_index.part_of(
+            self.stream, self.log.end_offset, 0, list(self.stream.changed), Prepared(self.stream, 0).groups()
+        )
         self.stream.changed.clear()
         self.stream.gone.clear()
 

@@ -8,13 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.gateways.redis import stream_index
+from ottla.gateways.redis import pending_rows, stream_index
 from ottla.gateways.redis import stream_records as records
 from ottla.gateways.redis.deletion import delete
 from ottla.gateways.redis.listpack import element_bytes, entry_bytes, node_bytes
 from ottla.gateways.redis.stream import NodeLimits, NodeMissingError, Stream
 from ottla.gateways.redis.stream_id import id_bytes
-from ottla.gateways.redis.stream_records import Assigned, Began, Ended, GroupSet, Snapshot
+from ottla.gateways.redis.stream_records import (
+    Assigned,
+    Began,
+    ConsumerDeleted,
+    Ended,
+    GroupDestroyed,
+    GroupSet,
+    Released,
+    Snapshot,
+)
 from ottla.gateways.redis.stream_snapshot import Prepared, SnapshotReader, write
 from ottla.gateways.redis.trimming import Options, trim
 
@@ -152,6 +161,82 @@ def test_what_lies_before_a_snapshot_is_not_needed_but_for_the_entries_it_has(
     assert told(read_again(log, is_partial=True)) == told(live)
 
 
+GROUP_CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(("assign", "assign", "free", "release", "leave", "destroy", "make", "slice", "slice")),
+        st.sampled_from((b"g", b"h")),
+        st.sampled_from((b"a", b"b", b"c")),
+        st.integers(1, 12),
+    ),
+    max_size=60,
+)
+
+
+def change_groups(live: Stream, kind: str, group: bytes, consumer: bytes, entry_id: int) -> None:
+    if kind == "make":
+        live.mark(0, GroupSet(group, id_bytes(entry_id), 0))
+    elif group not in live.groups:
+        return
+    elif kind in ("assign", "free"):
+        owner = consumer if kind == "assign" else None
+        live.mark(0, Assigned(group, owner, entry_id, entry_id, [id_bytes(entry_id)], [entry_id]))
+    elif kind == "release":
+        live.mark(0, Released(group, [id_bytes(entry_id)]))
+    elif kind == "leave":
+        live.mark(0, ConsumerDeleted(group, consumer))
+    elif kind == "destroy":
+        live.mark(0, GroupDestroyed(group))
+
+
+@given(GROUP_CHANGES, GROUP_CHANGES)
+def test_what_changes_while_a_snapshot_is_prepared_is_in_it(
+    changes: list[tuple[str, bytes, bytes, int]], rest: list[tuple[str, bytes, bytes, int]]
+) -> None:
+    def held(each: Stream) -> list[object]:
+        return [
+            (
+                group.last_id,
+                {name: (one.seen_ms, one.active_ms, one.pending_count) for name, one in group.consumers.items()},
+                [
+                    (at, None if one.consumer is None else one.consumer.name, one.count, one.delivered_ms)
+                    for at, one in group.pending_from(0, 99)
+                ],
+                group.unowned_count,
+            )
+            for _, group in sorted(each.groups.items())
+        ]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pending_rows, "SLICE", 2)
+        live = begun()
+        live.mark(0, GroupSet(b"h", id_bytes(0), 0))
+        for entry_id in range(1, 10):
+            live.mark(0, Assigned(b"g", b"a", 1, 2, [id_bytes(entry_id)], [1]))
+        prepared = Prepared(live, 0)
+        slices = prepared.slices(0)
+        for each in changes:
+            if each[0] == "slice":
+                next(slices, None)
+            change_groups(live, *each)
+        list(slices)
+        for each in rest:
+            change_groups(live, *each)
+        write(live, prepared, 0, 0, cleans=True)
+        prepared.end()
+    again = read_again(live.journal[len(live.journal) - snapshot_size(live) :])
+    assert held(again) == held(live)
+    assert all(group.touched is None for group in live.groups.values())
+
+
+def snapshot_size(live: Stream) -> int:
+    """How many records at the end of the journal are the snapshot."""
+    for count, record in enumerate(reversed(live.journal), 1):
+        assert isinstance(record, tuple)
+        if isinstance(records.decode_mark(record[2]), Snapshot):
+            return count
+    raise AssertionError("there is none")
+
+
 def test_a_snapshot_that_was_not_written_as_a_whole_counts_for_nothing() -> None:
     live = begun()
     change(live, [("add", 0)] * 12)
@@ -199,7 +284,7 @@ def test_the_index_and_the_rest_of_the_log_give_the_same_stream(
     for changes in rounds:
         change(live, changes)
         written(live)
-        data += stream_index.part_of(live, len(live.journal), 0, list(live.changed), 0)
+        data += stream_index.part_of(live, len(live.journal), 0, list(live.changed), Prepared(live, 0).groups())
         live.changed.clear()
         live.gone.clear()
     change(live, rest)
@@ -231,7 +316,7 @@ def test_an_index_that_is_no_index_says_nothing() -> None:
     live = begun()
     change(live, [("add", 1)] * 12)
     written(live)
-    data = stream_index.part_of(live, 9, 3, list(live.changed), 0)
+    data = stream_index.part_of(live, 9, 3, list(live.changed), Prepared(live, 0).groups())
     assert stream_index.read_parts(b"") is None
     for at in range(len(data)):
         broken = data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :]
@@ -246,7 +331,9 @@ def test_a_stream_that_is_deleted_and_made_again_with_the_same_ids_is_in_the_ind
     live.mark(0, Began(0, b"s"))
     live.append(1, [b"f", b"v"], 0)
     written(live)
-    found = stream_index.read_parts(stream_index.part_of(live, len(live.journal), 0, list(live.changed), 0))
+    found = stream_index.read_parts(
+        stream_index.part_of(live, len(live.journal), 0, list(live.changed), Prepared(live, 0).groups())
+    )
     assert found is not None
     again = stream()
     list(stream_index.restore(again, *found[:2]))
