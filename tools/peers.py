@@ -1,6 +1,6 @@
 """What others wrote, brought beside Ottla for tests and measurements: Kafka's jars and Spark's own Kafka connector.
 
-    python -m tools.peers kafka kafka-streams spark    # brings them (once) and prints where they are
+    python -m tools.peers kafka kafka-streams kafka-connect spark    # brings them (once) and prints where they are
 
 They are kept in `.peers/` of the checkout; nothing of the product needs them. Maven Central is the only source.
 """
@@ -27,6 +27,9 @@ SPARK_CONNECTOR = (
 KAFKA_STREAMS = (
     "org.apache.kafka:kafka-streams:4.3.1",
     "org.rocksdb:rocksdbjni:10.1.3",  # its stores are not used, but it is looked for
+)
+KAFKA_CONNECT = tuple(
+    f"org.apache.kafka:{name}:4.3.1" for name in ("connect-file", "connect-mirror", "connect-mirror-client")
 )
 TRIES = 3
 TIME_LIMIT_S = 600
@@ -66,6 +69,18 @@ def kafka_streams_jars() -> list[Path]:
     return _kept(
         "kafka-streams",
         lambda folder: [["dependency:copy", f"-Dartifact={name}", _output(folder)] for name in KAFKA_STREAMS],
+    )
+
+
+def kafka_connect_jars() -> list[Path]:
+    """Connectors of Kafka Connect 4.3.1 for files, and MirrorMaker: what they need beside `kafka_jars`.
+
+    Raises:
+        PeerUnavailableError: Maven is not installed or its repository cannot be reached.
+    """
+    return _kept(
+        "kafka-connect",
+        lambda folder: [["dependency:copy", f"-Dartifact={name}", _output(folder)] for name in KAFKA_CONNECT],
     )
 
 
@@ -128,7 +143,12 @@ def fetch(command: list[str], folder: Path) -> str | None:
     return said
 
 
-BRING = {"kafka": kafka_jars, "kafka-streams": kafka_streams_jars, "spark": spark_connector_jars}
+BRING = {
+    "kafka": kafka_jars,
+    "kafka-streams": kafka_streams_jars,
+    "kafka-connect": kafka_connect_jars,
+    "spark": spark_connector_jars,
+}
 
 
 def main(names: list[str]) -> int:
