@@ -28,6 +28,7 @@ class PeerAuthenticator:
         rng: Rng,
         tasks: Tasks,
         is_registered: Callable[[int], bool],
+        failure_delay_ms: int = 0,
     ) -> None:
         """`identity` is who this broker is, once its cluster's secret is known. `is_registered` says whether the
         cluster has a broker of this id, as far as this broker knows.
@@ -37,6 +38,8 @@ class PeerAuthenticator:
         self._rng = rng
         self._tasks = tasks
         self._credential: ClusterCredential | None = None
+        self.failure_delay_ms = failure_delay_ms
+        """How long who could not prove the secret waits for the answer."""
         self.mechanism = MECHANISM.name
         """How they prove who they are."""
 

@@ -71,7 +71,7 @@ class ClusterCredential:
         """What to check a broker against that says this about itself. Raises ScramError for one that is wrong here."""
         own = self._identity
         if said.get(CLUSTER) != own.cluster_id:
-            raise ScramError(f"it belongs to another cluster than this one, {own.cluster_id}")
+            raise ScramError("it belongs to another cluster than this one")  # whose id strangers are not told
         if said.get(BROKER) != str(own.broker_id):
             raise ScramError(f"it means to reach another broker; this is broker {own.broker_id}")
         if broker_id_of(user) == own.broker_id:

@@ -213,6 +213,7 @@ class PeerCluster:
                 self._environment.rng,
                 self._environment.tasks,
                 lambda broker_id: broker_id in self._metadata.current_image().brokers,
+                self._settings.integer("connection.failed.authentication.delay.ms"),
             ),
             forwarding=Forwarding(self.controller, self.deciding.outage),
             on_broker_left=self.channels.check,

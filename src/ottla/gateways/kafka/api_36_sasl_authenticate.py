@@ -49,7 +49,9 @@ def handle(ctx: RequestContext, request: SaslAuthenticateRequest) -> None:
     except SaslError as error:
         login.fail()
         if login.listener is None or login.is_peer:
-            _refuse(ctx, ErrorCode.SASL_AUTHENTICATION_FAILED, str(error))
+            authenticator = connection.gateway.authenticator
+            delay_ms = 0 if authenticator is None else authenticator.failure_delay_ms
+            _refuse(ctx, ErrorCode.SASL_AUTHENTICATION_FAILED, str(error), delay_ms)
             return
         message = str(error)
         if isinstance(error, ScramError):
@@ -70,8 +72,13 @@ async def _handle_again(ctx: RequestContext, request: SaslAuthenticateRequest, m
     handle(ctx, request)
 
 
-def _refuse(ctx: RequestContext, error: ErrorCode, message: str) -> None:
-    ctx.respond(SaslAuthenticateResponse(error_code=error, error_message=message))
+def _refuse(ctx: RequestContext, error: ErrorCode, message: str, delay_ms: int = 0) -> None:
+    response = SaslAuthenticateResponse(error_code=error, error_message=message)
+    if delay_ms:
+        ctx.connection.drain()
+        ctx.broker.timer.schedule(delay_ms, partial(ctx.respond, response))
+        return
+    ctx.respond(response)
     ctx.connection.drain()
 
 
