@@ -80,10 +80,18 @@ _NUMBERS: Final = frozenset({"partition", "offset", "timestamp_ms", "attempt", "
 _NUMBER_DIGITS_MAX: Final = 19
 """Of an int64. Python would take a header of a megabyte of digits for a number, and take its time."""
 
-_FIELDS: Final = {
-    name: (field, field in _NUMBERS, names is _NAMES) for names in (_NAMES, _OTHERS) for name, field in names.items()
-}
-"""Of each header the field of `Letter`, whether it is a number, and whether the header is Ottla's own."""
+_OF_THE_RECORD: Final = ""
+"""The family of what stays with a record, whoever refuses it: how often it was sent back, and that it was cut."""
+
+
+def _family(name: str) -> str:
+    if name in (REPLAYS, CUT):
+        return _OF_THE_RECORD
+    return next(prefix for prefix in REFUSAL_PREFIXES if name.startswith(prefix))
+
+
+_FIELDS: Final = {name: (field, field in _NUMBERS, _family(name)) for name, field in (_NAMES | _OTHERS).items()}
+"""Of each header the field of `Letter`, whether it is a number, and whose headers it is one of."""
 
 
 class Letter(Struct, frozen=True, gc=False):
@@ -126,29 +134,35 @@ def headers_of(letter: Letter) -> list[Header]:
 def letter_of(headers: Iterable[Header]) -> Letter:
     """Parse the headers of a record; if a header appears twice, the last one counts.
 
-    Ottla's own headers count before those of others: a letter of Connect that a pipeline read and refused says why the
-    pipeline did. A number that is none is as if it were not there, so that a strange letter can still be looked at.
+    A letter that was read and refused again has the headers of both: those of whoever wrote the last ones count. So a
+    letter of Connect that a pipeline refused says why the pipeline did, and one of a pipeline that a share group
+    rejected is of that group. A number that is none is as if it were not there, so that a strange letter can still be
+    looked at.
     """
-    own: dict[str, str | int] = {}
-    others: dict[str, str | int] = {}
+    families: dict[str, dict[str, str | int]] = {}
+    last = _OF_THE_RECORD
     for name, value in headers:
         known = _FIELDS.get(name)
         if known is None or value is None:
             continue
-        field, is_number, is_own = known
-        found = own if is_own else others
-        if not is_number:
-            found[field] = value.decode("utf-8", "replace")
-            continue
-        digits = value.removeprefix(b"-")
-        if digits.isdigit() and len(digits) <= _NUMBER_DIGITS_MAX:
+        field, is_number, family = known
+        said: str | int
+        if is_number:
+            digits = value.removeprefix(b"-")
+            if not digits.isdigit() or len(digits) > _NUMBER_DIGITS_MAX:
+                continue
             # A count below nothing would get past the guard against sending back for ever.
-            found[field] = max(int(value), 0) if field == "replays" else int(value)
-    if not own:
-        return Letter(**others)  # type: ignore[arg-type]
-    if own.keys() - {"replays", "cut"}:
-        return Letter(**own)  # type: ignore[arg-type]
-    return Letter(**(others | own))  # type: ignore[arg-type]
+            said = max(int(value), 0) if field == "replays" else int(value)
+        else:
+            said = value.decode("utf-8", "replace")
+        found = families.get(family)
+        if found is None:
+            families[family] = {field: said}
+        else:
+            found[field] = said
+        if family:
+            last = family
+    return Letter(**(families.get(last, {}) | families.get(_OF_THE_RECORD, {})))  # type: ignore[arg-type]
 
 
 def is_letter(letter: Letter) -> bool:

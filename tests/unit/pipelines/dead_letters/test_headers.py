@@ -101,6 +101,22 @@ def test_a_letter_of_connect_that_was_refused_again_says_who_refused_it_last():
     assert (letter.topic, letter.step, letter.reason) == ("dead", None, "still broken")
 
 
+def test_a_letter_of_a_pipeline_that_a_share_group_rejected_is_of_that_group():
+    ours = headers_of(Letter("in", 0, 9, pipeline="lake", step="sane", reason="not JSON", batch=4, replays=2))
+    share: list[Header] = [
+        ("__dlq.errors.topic", b"dead"),
+        ("__dlq.errors.partition", b"1"),
+        ("__dlq.errors.offset", b"5"),
+        ("__dlq.errors.group", b"repair"),
+        ("__dlq.errors.delivery.count", b"3"),
+        ("__dlq.errors.message", b"Offset rejected by client."),
+    ]
+    refused = Letter("dead", 1, 5, pipeline="repair", reason="Offset rejected by client.", attempt=3, replays=2)
+    assert letter_of([*ours, *share]) == refused
+    connect: list[Header] = [("__connect.errors.topic", b"in"), ("__connect.errors.stage", b"TASK_PUT")]
+    assert letter_of([*connect, *share]).step is None
+
+
 def test_a_record_that_was_sent_back_is_no_letter_and_counts():
     headers = [("trace", b"1"), *headers_of(Letter("events", 0, 1, reason="no"))]
     back = sent_back(headers, 1)
