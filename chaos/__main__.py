@@ -71,6 +71,7 @@ def main(
       python -m chaos share --rounds 4 --plant share-not-written
       python -m chaos nsq --rounds 20
       python -m chaos delays --rounds 20
+      python -m chaos delays --rounds 1 --plant delays-progress-forgotten
     """
     # The clients say each second that nobody is there: that is what is being done to them.
     logging.disable(logging.CRITICAL)

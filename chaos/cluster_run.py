@@ -83,8 +83,9 @@ class ClusterReport:
 
 
 def plan_faults(rounds: int, kinds: Sequence[str], rng: Random) -> list[str]:
-    """So many faults: every kind equally often, in an order of chance."""
-    faults = [kinds[index % len(kinds)] for index in range(rounds)]
+    """So many faults: every kind equally often, or some of them once, in an order of chance."""
+    some = rng.sample(kinds, len(kinds))
+    faults = [some[index % len(kinds)] for index in range(rounds)]
     rng.shuffle(faults)
     return faults
 

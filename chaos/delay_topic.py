@@ -1,6 +1,8 @@
 """Faults of those who lead for a delay topic (`ottla.deliver.to`): one broker, and three.
 
 What was acknowledged comes once and not before its time; what was aborted, or cancelled a second before, never comes.
+Schedules deliver each full minute once. In every second chapter brokers keep so little in memory that they write and
+merge bucket files all the time.
 """
 
 import shutil
@@ -13,10 +15,12 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from chaos import broker_network
 from chaos.cluster_run import plan_faults
-from chaos.delay_work import DELAYED, KINDS, TARGET, DelayProducer
+from chaos.delay_brokers import with_little_memory
+from chaos.delay_work import DELAYED, KINDS, TARGET, DelayProducer, now_ms
 from chaos.leader_faults import DEEDS, DEEDS_ALONE
 from chaos.network_cluster import NetworkCluster
 from chaos.queue_chapter import FAULTS_ALONE, QueueReport, QueueRound
+from chaos.schedule_work import MINUTE_MS, TICKS, TICKS_LATER, Scheduler, Tick, wrong_ticks
 from tests.cluster import Cluster
 from workload.worker import PATIENCE_S
 
@@ -24,6 +28,7 @@ ROUNDS_PER_CHAPTER = 10
 PARTITIONS = 2
 LEADERS = {
     "records": DELAYED,
+    "schedules": TICKS_LATER,
     "target": TARGET,
     "transactions": "__transaction_state",
     "progress": "__consumer_offsets",
@@ -60,50 +65,74 @@ def run_delays(
             can_be_cut = count > 1 and not report.left_out
             settings = {**SETTINGS, **(REPLICATED if count > 1 else {})}
             cluster = (NetworkCluster if can_be_cut else Cluster)(directory, count, settings)
+            of_brokers = dict(environment or {})
+            if first // ROUNDS_PER_CHAPTER % 2 == 0:
+                of_brokers = with_little_memory(directory, of_brokers)
             for broker in cluster.brokers.values():
-                broker.environment = dict(environment or {})
-            found = _run_chapter(cluster, plan[first : first + ROUNDS_PER_CHAPTER], rng, report, on_round)
+                broker.environment = of_brokers
+            found = run_delay_chapter(cluster, plan[first : first + ROUNDS_PER_CHAPTER], rng, report, on_round)
             report.violations += [f"{directory.name}: {each}" for each in found]
             if not found:
                 shutil.rmtree(directory)
     return report
 
 
-def _run_chapter(
+def run_delay_chapter(
     cluster: Cluster, faults: list[str], rng: Random, report: QueueReport, on_round: Callable[[int, QueueRound], None]
 ) -> list[str]:
+    """What was found to be wrong, or in the brokers' logs."""
+    outages: list[tuple[int, int]] = []
     with cluster:
         cluster.wait_until_registered()
         cluster.create_topic(TARGET, PARTITIONS, cluster.count, message_timestamp_type="LogAppendTime")
         cluster.create_topic(DELAYED, PARTITIONS, cluster.count, ottla_deliver_to=TARGET)
+        cluster.create_topic(TICKS, PARTITIONS, cluster.count)
+        cluster.create_topic(TICKS_LATER, PARTITIONS, cluster.count, ottla_deliver_to=TICKS)
+        scheduler = Scheduler(cluster.bootstrap, PARTITIONS)
         producers = [DelayProducer(kind, cluster.bootstrap, PARTITIONS, rng.randrange(1 << 30)) for kind in KINDS]
         reader = Reader(cluster.bootstrap)
-        for each in producers:
+        for each in (*producers, scheduler):
             each.start()
         try:
             _wait_until_delivered(reader, producers)
             for fault in faults:
-                begun = time.monotonic()
+                begun, begun_ms, seen = time.monotonic(), now_ms(), len(reader.found)
                 _do(cluster, fault, rng)
+                _wait_until_led(cluster)
+                outages.append((begun_ms, now_ms()))
                 _wait_until_delivered(reader, producers)
-                report.rounds.append(QueueRound(len(report.rounds), fault, time.monotonic() - begun))
+                facts = {
+                    "led again after, ms": outages[-1][1] - begun_ms,
+                    "late while led, at most, ms": max(lateness(reader.found[seen:], outages, led=True), default=0),
+                    "late otherwise, at most, ms": max(lateness(reader.found[seen:], outages, led=False), default=0),
+                    "bucket files": len(list(cluster.directory.glob("**/delays/*.*"))),
+                }
+                report.rounds.append(QueueRound(len(report.rounds), fault, time.monotonic() - begun, facts))
                 on_round(len(report.rounds) - 1, report.rounds[-1])
             for each in producers:
                 each.is_sending = False
             for each in producers:
                 each.stop()
             _wait_for(reader, {value for each in producers for value in each.acknowledged})
+            scheduler.is_sending = False
+            scheduler.stop()
+            at_work = {key for key in scheduler.begun if key not in {*scheduler.stopped, *scheduler.doubtful}}
+            until_ms = now_ms()
+            _wait_for_ticks(reader, at_work, until_ms)
             while reader.read():
                 pass
         except (TimeoutError, AssertionError, KafkaException) as error:
             return [str(error) or repr(error)]
         finally:
             reader.close()
-            for each in producers:
+            for each in (*producers, scheduler):
                 each.give_up()
         log = cluster.log
     crashes = [f"a broker's log: {line}" for line in log.splitlines() if "crashed" in line or "Traceback" in line]
-    return [*_check(reader.found, producers, report), *crashes[:5]]
+    begun_ticks = {key: times for key, times in scheduler.begun.items() if key not in scheduler.doubtful}
+    wrong = wrong_ticks(reader.ticks, begun_ticks, scheduler.stopped, outages, until_ms)
+    report.add({"schedules": len(scheduler.begun), "times of schedules": len(reader.ticks)})
+    return [*_check(reader, producers, report, outages), *wrong, *crashes[:5]]
 
 
 def _do(cluster: Cluster, fault: str, rng: Random) -> None:
@@ -116,23 +145,47 @@ def _do(cluster: Cluster, fault: str, rng: Random) -> None:
     DEEDS[deed](cluster, [cluster.leader(LEADERS[of])], rng)
 
 
+def _wait_until_led(cluster: Cluster) -> None:
+    for topic in (*LEADERS.values(), TARGET):
+        for partition in range(len(cluster.metadata_of(topic).topics[topic].partitions)):
+            cluster.leader(topic, partition)
+
+
 class Reader:
-    """Reads the target all the time, committed records only."""
+    """Reads the targets all the time, committed records only."""
 
     def __init__(self, bootstrap: str) -> None:
         self.found: list[tuple[str, int]] = []
         """Values, and when they were appended to the target."""
         self.values: set[str] = set()
         self._consumer = Consumer(
-            {"bootstrap.servers": bootstrap, "group.id": "nobody", "isolation.level": "read_committed", "log_level": 0}
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "nobody",
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+                "log_level": 0,
+            }
         )
-        self._consumer.assign([TopicPartition(TARGET, partition, 0) for partition in range(PARTITIONS)])
+        self.ticks: list[Tick] = []
+        """Of schedules."""
+        self.written: dict[str, int] = {}
+        """How often each value lies in the delay topic: a producer that is not idempotent may have written it twice."""
+        places = [(topic, partition) for topic in (TARGET, TICKS, DELAYED) for partition in range(PARTITIONS)]
+        self._consumer.assign([TopicPartition(*place, 0) for place in places])
 
     def read(self) -> bool:
         """What is there, or comes within a second; False if nothing does."""
         some = [each for each in self._consumer.consume(5_000, 1.0) if each.error() is None]
         for each in some:
             value = (each.value() or b"").decode()
+            if each.topic() == DELAYED:
+                if any(name == "ottla-deliver-at" for name, _ in each.headers() or ()):
+                    self.written[value] = self.written.get(value, 0) + 1
+                continue
+            if each.topic() == TICKS:
+                self.ticks.append((value, each.timestamp()[1]))
+                continue
             self.values.add(value)
             self.found.append((value, each.timestamp()[1]))
         return bool(some)
@@ -163,26 +216,56 @@ def _wait_for(reader: Reader, values: set[str]) -> None:
         reader.read()
 
 
-def _check(found: list[tuple[str, int]], producers: list[DelayProducer], report: QueueReport) -> list[str]:
-    counts: dict[str, int] = {}
+def _wait_for_ticks(reader: Reader, keys: set[str], after_ms: int) -> None:
+    """Until each of these schedules has had a time that lies after."""
+    deadline = time.monotonic() + MINUTE_MS / 1000 + 3 * PATIENCE_S
+    while missing := keys - {key for key, at in reader.ticks if at > after_ms}:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{len(missing)} schedules deliver nothing any more: {sorted(missing)[:3]}")
+        reader.read()
+
+
+def lateness(found: list[tuple[str, int]], outages: list[tuple[int, int]], *, led: bool) -> list[int]:
+    """How late each was that was due while all partitions were led, or while something was done to who leads."""
     late = []
+    for value, appended_ms in found:
+        due = int(value.rpartition("@")[2])
+        is_led = not any(start <= appended_ms and due <= end for start, end in outages)
+        if is_led == led:
+            late.append(appended_ms - due)
+    return late
+
+
+def _check(
+    reader: Reader,
+    producers: list[DelayProducer],
+    report: QueueReport,
+    outages: list[tuple[int, int]],
+) -> list[str]:
+    found = reader.found
+    counts: dict[str, int] = {}
     wrong = []
     for value, appended_ms in found:
         counts[value] = counts.get(value, 0) + 1
         due = int(value.rpartition("@")[2])
-        late.append(appended_ms - due)
         if appended_ms < due:
             wrong.append(f"{due - appended_ms} ms early: {value}")
-    wrong += [f"came {count} times: {value}" for value, count in counts.items() if count > 1]
+    for value, count in counts.items():
+        if count > max(1, reader.written.get(value, 1)):
+            wrong.append(f"came {count} times: {value}")
     for each in producers:
         wrong += [f"acknowledged and not there: {value}" for value in each.acknowledged if value not in counts]
         wrong += [f"aborted or cancelled and there: {value}" for value in each.never if value in counts]
+    led = lateness(found, outages, led=True)
+    otherwise = lateness(found, outages, led=False)
     report.add(
         {
             "records": len(found),
-            "more than a second late": sum(each > LATE_MS for each in late),
+            "due while led": len(led),
+            "of them more than a second late": sum(each > LATE_MS for each in led),
             "aborted or cancelled": sum(len(each.never) for each in producers),
         }
     )
-    report.counts["late at most, ms"] = max([report.counts.get("late at most, ms", 0), *late])
+    for name, late in (("late while led, at most, ms", led), ("late otherwise, at most, ms", otherwise)):
+        report.counts[name] = max([report.counts.get(name, 0), *late])
     return wrong

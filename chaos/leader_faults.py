@@ -9,6 +9,7 @@ from random import Random
 
 from chaos.cluster_faults import AWAY_S, PAUSE_S, kill_brokers
 from chaos.crash import kill, start_and_die
+from chaos.leader_moves import move_leaders
 from chaos.network_cluster import NetworkCluster
 from ottla.coordination.key_partition import partition_of_key
 from ottla.model.topic_name import SHARE_GROUP_STATE_TOPIC
@@ -82,7 +83,7 @@ def cut(cluster: Cluster, brokers: Sequence[BrokerProcess], rng: Random) -> None
         cluster.network.heal()
 
 
-DEEDS: dict[str, Deed] = {"kill -9": kill_and_start, "pause": pause, "stop": stop, "cut": cut}
+DEEDS: dict[str, Deed] = {"kill -9": kill_and_start, "pause": pause, "stop": stop, "cut": cut, "move": move_leaders}
 DEEDS_ALONE: dict[str, Deed] = {
     "kill -9": kill_and_start,
     "kill -9 and again": kill_twice,

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from chaos import delay_brokers
 from ottla.simulation.whole.planted_bugs import PLANTED
 
-PROGRAM = """from ottla.simulation.whole.planted_bugs import planted
+PROGRAM = """from {module} import planted
 
 plant = planted({name!r})
 plant.__enter__()
@@ -13,10 +14,12 @@ plant.__enter__()
 
 def planted_in(directory: Path, name: str) -> dict[str, str]:
     """What the environment of a broker has to be so that it has this fault. Raises KeyError: there is none."""
-    if name not in PLANTED:
-        raise KeyError(f"{name}: known are {', '.join(PLANTED)}")
+    known = dict.fromkeys(PLANTED, "ottla.simulation.whole.planted_bugs")
+    known |= dict.fromkeys(delay_brokers.PLANTED, "chaos.delay_brokers")
+    if name not in known:
+        raise KeyError(f"{name}: known are {', '.join(known)}")
     folder = directory / f"planted-{name}"
     folder.mkdir()
     # Python imports this by itself when it starts.
-    (folder / "sitecustomize.py").write_text(PROGRAM.format(name=name))
-    return {"PYTHONPATH": str(folder)}
+    (folder / "sitecustomize.py").write_text(PROGRAM.format(module=known[name], name=name))
+    return {"PYTHONPATH": f"{folder}:{Path(__file__).parent.parent}"}

@@ -6,7 +6,7 @@ end      everything is done --> what members saw is checked against what the log
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Protocol
 
@@ -79,6 +79,8 @@ class QueueRound:
     number: int
     fault: str
     done_s: float
+    facts: dict[str, int] = field(default_factory=dict)
+    """What else was seen."""
 
 
 @dataclass(slots=True)
@@ -103,13 +105,14 @@ class QueueReport:
             "rounds": len(self.rounds),
             "faults": {name: sum(each.fault == name for each in self.rounds) for name in sorted(faults)},
             "seconds until done, at most": slowest,
+            "each": [asdict(each) for each in self.rounds],
             "counts": self.counts,
             "violations": self.violations,
         }
 
     def add(self, counts: Mapping[str, int]) -> None:
         """What was counted in a chapter."""
-        self.counts = {name: self.counts.get(name, 0) + count for name, count in counts.items()}
+        self.counts |= {name: self.counts.get(name, 0) + count for name, count in counts.items()}
 
 
 class Progress:

@@ -8,7 +8,7 @@ from ottla.simulation.share_history import Delivery, Settlement, ShareHistory
 def test_leaders_of_records_and_of_state_are_hit_alone_and_together() -> None:
     assert set(FAULTS) == {
         f"{what} of the leader of {of}"
-        for what in ("kill -9", "pause", "stop", "cut")
+        for what in ("kill -9", "pause", "stop", "cut", "move")
         for of in ("records", "state", "both")
     }
     assert set(FAULTS_ALONE) == {
@@ -37,3 +37,13 @@ def test_what_is_accepted_or_was_delivered_for_the_last_time_is_done() -> None:
     assert progress.look() == {"v0", "v2"}
     history.settlements.append(Settlement("one", (("t", 0), 1), True, Outcome.OK, 5.0, 6.0))
     assert progress.look() == {"v0", "v1", "v2"}
+
+
+def test_a_report_has_each_round_and_counts_over_all_chapters() -> None:
+    report = QueueReport("a queue", 1, [QueueRound(0, "cut", 2.5, {"bucket files": 3})])
+    report.add({"records": 2})
+    report.counts["late at most, ms"] = 7
+    report.add({"records": 3})
+    found = report.as_json()
+    assert found["each"] == [{"number": 0, "fault": "cut", "done_s": 2.5, "facts": {"bucket files": 3}}]
+    assert found["counts"] == {"records": 5, "late at most, ms": 7}
