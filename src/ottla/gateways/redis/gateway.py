@@ -72,7 +72,8 @@ class RedisGateway:
         self.has_rules = broker.authorizer is not ALLOW_ALL
         """Whether it is said what clients may do; else everybody may do everything."""
         self.keyspace = Keyspace(broker, config)
-        self.waiters = Waiters(broker.timer)
+        self.waiters = Waiters(broker.timer, self._serve_more)
+        self._serves_more = False
         self.keyspace.on_change = self._changed
         self.keyspace.serve_waiters = self.serve_waiters
         self.keyspace.until_free = self.until_free
@@ -161,6 +162,8 @@ class RedisGateway:
         self.keyspace.is_holding = False
         self.keyspace.flush()
         self._free.set()
+        if self.waiters.is_behind:
+            self._serve_more()
 
     async def until_free(self) -> None:
         """Wait until commands may run; they do as long as the caller does not wait for something else."""
@@ -184,3 +187,12 @@ class RedisGateway:
         """Let clients look again that wait for what has changed."""
         if not self.keyspace.is_holding:
             self.waiters.serve()
+
+    def _serve_more(self) -> None:
+        if not self._serves_more:
+            self._serves_more = True
+            asyncio.get_running_loop().call_soon(self._serve_rest)
+
+    def _serve_rest(self) -> None:
+        self._serves_more = False
+        self.serve_waiters()

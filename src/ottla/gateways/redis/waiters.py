@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from ottla.gateways.redis.placement import Place
 
@@ -13,11 +14,18 @@ if TYPE_CHECKING:
     from ottla.runtime.timing_wheel import TimerTask
 
 
+WOKEN_A_TURN: Final = 50
+"""So many clients look again in one turn of the event loop; the others follow in the next ones."""
+
+
 class Waiters:
     """Of one broker. Belongs to the event loop."""
 
-    def __init__(self, timer: Timer) -> None:
+    def __init__(self, timer: Timer, on_more: Callable[[], None]) -> None:
+        """`on_more` is called where more clients are to look again: `serve` has to follow in another turn."""
         self.timer = timer
+        self._on_more = on_more
+        self._due: dict[Waiter, None] = {}  # are to look again
         self._by_place: dict[Place, dict[Waiter, None]] = {}
         self.changed_places: dict[Place, None] = {}
         """The keys that have changed and for which somebody waits."""
@@ -42,6 +50,7 @@ class Waiters:
     def remove(self, waiter: Waiter) -> None:
         """A client waits no more."""
         self.count -= 1
+        self._due.pop(waiter, None)
         for place in waiter.places:
             waiting = self._by_place.get(place)
             if waiting is not None:
@@ -58,13 +67,25 @@ class Waiters:
         if self.is_awaited(database, key):
             self.changed_places[database, key] = None
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether clients are to look again that did not yet."""
+        return bool(self._due)
+
     def serve(self) -> None:
-        """Let those who wait for what has changed look again."""
-        while self.changed_places:
+        """Let those who wait for what has changed look again, some of them now."""
+        due, left = self._due, WOKEN_A_TURN
+        while left and (due or self.changed_places):
             changed, self.changed_places = self.changed_places, {}
             for place in changed:
-                for waiter in tuple(self._by_place.get(place, ())):
-                    waiter.wake()
+                due.update(self._by_place.get(place, {}))
+            while due and left and not self.changed_places:
+                waiter = next(iter(due))
+                del due[waiter]
+                waiter.wake()
+                left -= 1
+        if due or self.changed_places:
+            self._on_more()
 
 
 class Waiter:
