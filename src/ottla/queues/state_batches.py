@@ -8,6 +8,7 @@ together    [10..14 acquired] [15..24 available, 2] [25..29 done]
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -29,12 +30,13 @@ def combine(stored: Sequence[StateBatch], written: Iterable[StateBatch], start_o
     touch.
     """
     later = list(written)
-    if later:
+    in_order = sorted(later)
+    if all(batch.last < behind.first for batch, behind in pairwise(in_order)):
+        together = _spliced(stored, in_order)
+    else:
         low = bisect_left(stored, min(batch.first for batch in later) - 1, key=_last)
         high = max(low, bisect_right(stored, max(batch.last for batch in later) + 1, key=_first))
         together = [*stored[:low], *_joined(_layered([*stored[low:high], *later])), *stored[high:]]
-    else:
-        together = list(stored)
     del together[: bisect_left(together, start_offset, key=_last)]
     if together and together[0].first < start_offset:
         together[0] = together[0]._replace(first=start_offset)
@@ -56,6 +58,54 @@ def _first(batch: StateBatch) -> int:
 
 def _last(batch: StateBatch) -> int:
     return batch.last
+
+
+def _spliced(stored: Sequence[StateBatch], written: Sequence[StateBatch]) -> list[StateBatch]:
+    """As `_layered` and joined, of batches written that are in order and do not overlap: those stored in between are
+    copied, however many there are.
+    """
+    found: list[StateBatch] = []
+    lasts = [batch[1] for batch in stored]
+    at = 0
+    rest: StateBatch | None = None  # of a stored batch, what lies behind what was written over it
+    for batch in written:
+        first, last = batch.first, batch.last
+        if rest is not None and rest.last < first:
+            _append(found, rest)
+            rest = None
+        if rest is None:
+            begin, at = at, bisect_left(lasts, first, at)
+            _extend(found, stored[begin:at])
+            if at < len(stored) and stored[at].first < first:
+                rest, at = stored[at], at + 1
+        if rest is not None and rest.first < first:
+            _append(found, StateBatch(rest.first, first - 1, *rest[2:]))
+        _append(found, batch)
+        if rest is None or rest.last <= last:
+            rest, at = None, bisect_right(lasts, last, at)
+            if at < len(stored) and stored[at].first <= last:
+                rest, at = stored[at], at + 1
+        if rest is not None:
+            rest = StateBatch(last + 1, *rest[1:])
+    if rest is not None:
+        _append(found, rest)
+    _extend(found, stored[at:])
+    return found
+
+
+def _append(found: list[StateBatch], batch: StateBatch) -> None:
+    """One more batch, joined to the last where they are alike."""
+    if found and found[-1].last + 1 == batch.first and found[-1][2:] == batch[2:]:
+        found[-1] = StateBatch(found[-1].first, *batch[1:])
+    else:
+        found.append(batch)
+
+
+def _extend(found: list[StateBatch], batches: Sequence[StateBatch]) -> None:
+    """More batches of which no neighbours are alike."""
+    if batches:
+        _append(found, batches[0])
+        found += batches[1:]
 
 
 def _layered(batches: Sequence[StateBatch]) -> Iterator[StateBatch]:
