@@ -7,6 +7,7 @@ mod ledger;
 mod order;
 mod page;
 mod pages;
+mod picked;
 mod run;
 mod summary;
 
@@ -337,5 +338,6 @@ impl DeliveryLedger {
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<DeliveryHints>()?;
+    module.add_function(wrap_pyfunction!(picked::pick_records, module)?)?;
     module.add_class::<DeliveryLedger>()
 }

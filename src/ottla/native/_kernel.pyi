@@ -51,6 +51,7 @@ __all__ = [
     "encode_arrow",
     "murmur2",
     "nsq_message_frames",
+    "pick_records",
     "read_ahead",
     "snappy_chunks",
     "validate_batches",
@@ -1122,6 +1123,14 @@ class DeliveryHints:
     def end_offset(self) -> int: ...
     def expired(self, first: int, last: int, now_ms: int) -> list[tuple[int, int]]:
         """Runs of records of first..last whose time to live is over."""
+
+def pick_records(data: Buffer, parts: list[tuple[int, int]], runs: list[tuple[int, int]]) -> bytes:
+    """The batches in parts of `data`, of those that have many other records nothing but the records of some runs.
+
+    Parts are start and end of whole batches in a row, runs first and last offset; both ascend. What is picked
+    has the offsets, timestamps and producer that it had, in a batch with gaps, as after compaction. Compressed batches
+    stay whole, as do those of which more than half is wanted, or whose bytes are not what their CRC says.
+    """
 
 @final
 class DeliveryLedger:

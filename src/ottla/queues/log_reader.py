@@ -22,6 +22,9 @@ NOTHING: Final[frozenset[int]] = frozenset()
 READ_BYTES_MIN: Final = 256 * 1024
 """So much is read at least, so that small deliveries in a row share a read."""
 
+WINDOW_BYTES_MAX: Final = 2 * 1024 * 1024
+"""So much is looked at for one delivery of single records out of many batches."""
+
 
 class LogReader:
     """Of one partition, as it is led in one epoch. Belongs to the event loop."""
@@ -48,15 +51,35 @@ class LogReader:
 
         What was read before is used. Raises ApiError, KAFKA_STORAGE_ERROR when the log cannot be read.
         """
-        key = self._keys[read_committed]
-        read = self._reads.find(key, offset)
+        read = self._reads.find(self._keys[read_committed], offset)
         if read is None:
             wanted = max(READ_BYTES_MIN, min(max_bytes, int(max_records * self._record_bytes)))
-            read = await self._read_log(offset, wanted, read_committed)
-            if read.batches:
-                self._reads.keep(key, read)
-                self._record_bytes = len(read.data) / (read.batches[-1].last_offset - read.batches[0].base_offset + 1)
+            read = await self._read_anew(offset, wanted, read_committed)
         return _part(read, offset, max_bytes)
+
+    async def read_window(self, offset: int, records: int, read_committed: bool) -> Read:
+        """As `read`, of batches that single records are picked out of: so many records from the offset on, as far as
+        they are in the log and `WINDOW_BYTES_MAX` allows.
+        """
+        read = self._reads.find(self._keys[read_committed], offset)
+        until = min(offset + records, self.end(read_committed))
+        if read is not None and read.batches[-1].last_offset + 1 < until:
+            part = _part(read, offset, WINDOW_BYTES_MAX)
+            if len(read.data) - part.batches[0].position < WINDOW_BYTES_MAX:
+                read = None
+        if read is None:
+            # Half as much more, as the next deliveries begin a little behind this one.
+            wanted = int(records * self._record_bytes * 1.5)
+            wanted = max(READ_BYTES_MIN, min(WINDOW_BYTES_MAX * 3 // 2, wanted))
+            read = await self._read_anew(offset, wanted, read_committed)
+        return _part(read, offset, WINDOW_BYTES_MAX)
+
+    async def _read_anew(self, offset: int, wanted: int, read_committed: bool) -> Read:
+        read = await self._read_log(offset, wanted, read_committed)
+        if read.batches:
+            self._reads.keep(self._keys[read_committed], read)
+            self._record_bytes = len(read.data) / (read.batches[-1].last_offset - read.batches[0].base_offset + 1)
+        return read
 
     def kept(self, offset: int, max_bytes: int, read_committed: bool) -> Read | None:
         """As `read`, of what was read before; None where the offset does not lie in it."""

@@ -4,11 +4,12 @@ next that can be delivered --> read the batches from there --> pass over what ha
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ottla.native import DeliveryHints, DeliveryLedger
 from ottla.queues.acknowledgements import ARCHIVED, GAP, Run
+from ottla.queues.delivered_batches import fitting, picked_batches, sent_bytes, whole_batches
 from ottla.queues.delivery_rate import DeliveryRate
 from ottla.queues.delivery_throttle import WHOLE, AcquiredBatches, Portion, delivered_before, joined, portion
 from ottla.queues.hint_reader import HintReader, Wanted
@@ -32,7 +33,7 @@ FOR_EVER: Final = (1 << 63) - 1
 
 
 class Acquired(NamedTuple):
-    """Whole batches, and which of their records were delivered: first and last offset, delivery count."""
+    """Batches, and which of their records were delivered: first and last offset, delivery count."""
 
     records: bytes
     runs: list[tuple[int, int, int]]
@@ -134,7 +135,7 @@ class RecordDelivery:
                 lane, offset = self._next(limits)
                 if offset < 0:
                     break
-                read = await self._reader.read(offset, max_bytes, max_records, limits.read_committed)
+                read = await self._read(limits, offset, max_bytes, max_records)
                 hints = await self._ahead.hints_in(read, limits) if limits.is_ordered and lane < 0 else None
                 times = await self._times_in(read, offset)
                 if not read.batches or not self._is_current():  # another may lead since it was read
@@ -148,7 +149,18 @@ class RecordDelivery:
                 size = FOR_EVER if exact else batch_size
                 end_before = ledger.end_offset
                 acquired = self._deliver(
-                    member_id, limits, offset, read, hints, times, lane, max_records, part, exact=exact, batch_size=size
+                    member_id,
+                    limits,
+                    offset,
+                    read,
+                    hints,
+                    times,
+                    lane,
+                    max_records,
+                    part,
+                    exact=exact,
+                    batch_size=size,
+                    max_bytes=max_bytes,
                 )
                 if throttles:
                     self._acquired_batches.forget_below(ledger.start_offset)
@@ -179,12 +191,30 @@ class RecordDelivery:
         if read is None or not read.batches:
             return NOTHING
         acquired = self._deliver(
-            member_id, limits, offset, read, None, None, -1, max_records, WHOLE, exact=True, batch_size=FOR_EVER
+            member_id,
+            limits,
+            offset,
+            read,
+            None,
+            None,
+            -1,
+            max_records,
+            WHOLE,
+            exact=True,
+            batch_size=FOR_EVER,
+            max_bytes=max_bytes,
         )
         if acquired.runs:
             self._rate.take(sum(last - first + 1 for first, last, _ in acquired.runs))
             self._history.note(self._clock.now_ms(), DELIVERED, acquired.runs, member_id)
         return acquired
+
+    async def _read(self, limits: ShareLimits, offset: int, max_bytes: int, max_records: int) -> Read:
+        """The batches from an offset on: those of a delivery, or a window that its records are picked out of."""
+        if not limits.is_ordered and not limits.weights:
+            return await self._reader.read(offset, max_bytes, max_records, limits.read_committed)
+        records = max(0, self._ledger.end_offset - offset) + max_records
+        return await self._reader.read_window(offset, records, limits.read_committed)
 
     def _next(self, limits: ShareLimits) -> tuple[int, int]:
         """The lane that is served next, -1 without priorities, and the offset to read from; -1 for nothing."""
@@ -246,18 +276,21 @@ class RecordDelivery:
         *,
         exact: bool,
         batch_size: int,
+        max_bytes: int,
     ) -> Acquired:
         ledger = self._ledger
         data, batches, undone = read
+        picks = hints is not None or lane >= 0
         owner = self._owners.number(member_id)
         room = self._room(limits)
         max_records, exact = part.limits(max_records, exact=exact)
         runs: list[tuple[int, int, int]] = []
         leases: list[int] = []
         parts: list[tuple[int, int]] = []
-        taken = 0
+        taken = sent = 0
         for batch, first, last, reason in self._spans.of(data, batches, undone, offset, part.last_offset, times):
-            if taken >= max_records or ledger.end_offset < first + (lane >= 0):
+            fits = fitting(batch, max_bytes - sent) if picks and taken else last - first + 1
+            if taken >= max_records or not fits or ledger.end_offset < first + (lane >= 0):
                 break  # the limit leaves the rest for later; what follows would pass over it
             if lane >= 0:
                 last = min(last, ledger.end_offset - 1)  # noqa: PLW2901 - what lies behind is not in a lane yet
@@ -265,7 +298,7 @@ class RecordDelivery:
                 self._pass_over(first, last, reason)
                 continue
             new = max(0, last - max(first, ledger.end_offset) + 1)
-            most = max(0, max_records - taken if exact else last - first + 1)
+            most = min(fits, max_records - taken if exact else last - first + 1)
             if lane >= 0:
                 lease, delivered = ledger.acquire_lane(
                     owner, lane, first, last, records_max=most, new_max=room, deadline_ms=FOR_EVER
@@ -295,10 +328,12 @@ class RecordDelivery:
                     taken += run_last - run_first + 1
                     runs.append((run_first, run_last, count))
                 room -= min(room, new, taken - before)
+                sent += sent_bytes(batch, taken - before)
         for lease in leases:
             self._leases.start(lease, limits.lock_ms, owner)
         self._leases.cancel_ended()
-        return Acquired(_cut(data, parts), joined(runs, batch_size))
+        records = picked_batches(data, parts, runs) if picks else whole_batches(data, parts)
+        return Acquired(records, joined(runs, batch_size))
 
     def close(self) -> None:
         """Nobody is told to look again."""
@@ -340,14 +375,3 @@ class RecordDelivery:
             # That they were found counted as one delivery more.
             letters = tuple(Letter(first, last, max(0, count - 1), reason) for first, last, _, count in becomes)
         self._writer.write_later(becomes if is_state else [], letters)
-
-
-def _cut(data: bytes, parts: Sequence[tuple[int, int]]) -> bytes:
-    """The bytes of batches, each once; those between that nothing was delivered of are left out."""
-    pieces: list[tuple[int, int]] = []
-    for start, end in parts:
-        if pieces and start <= pieces[-1][1]:
-            pieces[-1] = pieces[-1][0], end
-        else:
-            pieces.append((start, end))
-    return data[slice(*pieces[0])] if len(pieces) == 1 else b"".join([data[start:end] for start, end in pieces])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ottla.model.error_code import ErrorCode
-from ottla.native import DeliveryHints, DeliveryLedger, build_batch
+from ottla.native import DeliveryHints, DeliveryLedger, build_batch, decode_records
 from ottla.queues import hint_reader
 from ottla.queues.acknowledgements import ACCEPT, RELEASE
 from ottla.queues.share_partition import SharePartition
@@ -295,6 +295,37 @@ def test_blocked_records_leave_room_for_others_up_to_their_own_limit(tmp_path: P
         assert await workers.get() == [], "five are blocked"
         await workers.settle(1, ACCEPT)
         assert await workers.get() == [(2, 2, 1), (8, 8, 1)]
+        await tasks.close()
+
+    asyncio.run(run())
+    os.close(fd)
+
+
+@pytest.mark.parametrize("codec", [0, 4])
+def test_an_answer_is_about_as_large_as_asked_for_however_far_its_records_lie_apart(tmp_path: Path, codec: int) -> None:
+    path, data = tmp_path / "log", b""
+    for batch in range(50):
+        records = [(0, b"p%d" % batch if each else b"q%d" % batch, os.urandom(1_000), ()) for each in range(10)]
+        data += build_batch(records, base_offset=batch * 10, codec=codec)
+    path.write_bytes(data)
+    fd = os.open(path, os.O_RDONLY)
+
+    async def run() -> None:
+        tasks = Tasks()
+        share, sizes, delivered = share_over(fd, 500, tasks), [], []
+        while len(delivered) < 100:
+            acquired = await share.acquire("m", IN_ORDER, max_bytes=30_000, max_records=500, exact=True)
+            sizes.append(len(acquired.records))
+            delivered += [offset for first, last, _ in acquired.runs for offset in range(first, last + 1)]
+            found = {record[0] for record in decode_records(acquired.records, max_decompressed_bytes=1 << 20)}
+            assert found >= set(delivered[-sum(run[1] - run[0] + 1 for run in acquired.runs) :])
+        assert delivered == [batch * 10 + each for batch in range(50) for each in (0, 1)], "the first of each key"
+        if codec:
+            assert len(sizes) == 25, "two whole batches fit"
+            assert max(sizes) <= 30_000
+        else:
+            assert max(sizes) <= 31_500
+            assert len(sizes) == 4, "two records of each batch"
         await tasks.close()
 
     asyncio.run(run())
