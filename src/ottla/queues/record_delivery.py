@@ -72,7 +72,7 @@ class RecordDelivery:
         self._reader = reader
         self._times = times
         self._spans = RecordSpans(partition, clock)
-        self._ahead = LookAhead(partition, ledger, reader, hints, is_current, self._spans, self._pass_over)
+        self._ahead = LookAhead(partition, ledger, reader, hints, is_current, self._spans, self._pass_over_now)
         self._owners = owners
         self._leases = leases
         self._writer = writer
@@ -84,6 +84,8 @@ class RecordDelivery:
         self._rate = DeliveryRate()
         self._lanes = Lanes()
         self._look_again: TimerTask | None = None
+        self._passed: list[tuple[list[Run], str, bool]] = []
+        """What was passed over and is to be stored: what it becomes, why, and whether that is to be in the state."""
         self._acquiring = asyncio.Lock()
         self._is_closed = False
 
@@ -329,6 +331,7 @@ class RecordDelivery:
                     runs.append((run_first, run_last, count))
                 room -= min(room, new, taken - before)
                 sent += sent_bytes(batch, taken - before)
+        self._store_passed_over()
         for lease in leases:
             self._leases.start(lease, limits.lock_ms, owner)
         self._leases.cancel_ended()
@@ -347,15 +350,23 @@ class RecordDelivery:
             self._ledger.move_start(log_start)
             self._leases.cancel_ended()
 
-    def _pass_over(self, first: int, last: int, reason: str = "") -> None:
-        """There is no record to deliver at these offsets, or for a reason none that is to be delivered any more."""
+    def _pass_over_now(self, first: int, last: int, reason: str) -> None:
+        """Pass over, and have it stored."""
+        self._pass_over(first, last, reason)
+        self._store_passed_over()
+
+    def _pass_over(self, first: int, last: int, reason: str) -> None:
+        """There is no record to deliver at these offsets, or for a reason none that is to be delivered any more.
+
+        What is passed over in a row is stored together.
+        """
         ledger = self._ledger
         if last >= ledger.end_offset:
             # At once, however many there are.
             beyond = max(first, ledger.end_offset)
             has_open = ledger.start_offset < ledger.end_offset
             ledger.acquire(NOBODY, last + 1, last, 0, FOR_EVER)
-            self._store_passed_over([(beyond, last, ARCHIVED, 0)], reason, is_state=has_open)
+            self._passed.append(([(beyond, last, ARCHIVED, 0)], reason, has_open))
             last = beyond - 1
             if first > last:
                 return
@@ -364,14 +375,26 @@ class RecordDelivery:
         if lease:
             change, becomes = self._ledger.settle(NOBODY, [(run[0], run[1], GAP) for run in runs], 0, 0)
             self._ledger.commit(change)
-            self._store_passed_over(becomes, reason)
+            self._passed.append((becomes, reason, True))
 
-    def _store_passed_over(self, becomes: list[Run], reason: str, *, is_state: bool = True) -> None:
-        if reason:
-            gone = [(first, last, max(0, count - 1)) for first, last, _, count in becomes]
+    def _store_passed_over(self) -> None:
+        passed, self._passed = self._passed, []
+        if not passed:
+            return
+        limits = self._writer.limits
+        has_letters = limits is not None and bool(limits.letters_topic)
+        state: list[Run] = []
+        gone: list[tuple[int, int, int]] = []
+        letters: list[Letter] = []
+        for becomes, reason, is_state in passed:
+            if is_state:
+                state += becomes
+            if reason:
+                # That they were found counted as one delivery more.
+                found = [(first, last, max(0, count - 1)) for first, last, _, count in becomes]
+                gone += found
+                if has_letters:
+                    letters += [Letter(*each, reason) for each in found]
+        if gone:
             self._history.note(self._clock.now_ms(), EXPIRED, gone)
-        letters: tuple[Letter, ...] = ()
-        if reason and self._writer.limits is not None and self._writer.limits.letters_topic:
-            # That they were found counted as one delivery more.
-            letters = tuple(Letter(first, last, max(0, count - 1), reason) for first, last, _, count in becomes)
-        self._writer.write_later(becomes if is_state else [], letters)
+        self._writer.write_later(state, tuple(letters))

@@ -452,3 +452,35 @@ def test_who_accepts_a_record_below_a_start_that_is_not_stored_yet_is_answered_w
 
     asyncio.run(run())
     os.close(fd)
+
+
+def test_records_that_are_too_old_here_and_there_are_archived_in_one_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [(0, None, b"v", (("ottla-ttl", b"1" if each % 2 else b"100000000"),)) for each in range(100)]
+    (tmp_path / "log").write_bytes(build_batch(records))
+    fd = os.open(tmp_path / "log", os.O_RDONLY)
+
+    async def run() -> None:
+        tasks = Tasks()
+        share = share_over(fd, 100, tasks, has_ttl_header=True)
+        cast("ManualTimer", share._leases._timer).advance(10)
+        limits = LIMITS._replace(letters_topic="letters")
+        changes: list[Any] = []
+        write_later = share._writer.write_later
+
+        def note(*change: Any) -> None:
+            changes.append(change)
+            write_later(*change)
+
+        monkeypatch.setattr(share._writer, "write_later", note)
+        acquired = await share.acquire("m", limits, max_bytes=1 << 20, max_records=500, exact=True)
+        assert acquired.runs == [(each, each, 1) for each in range(0, 100, 2)]
+        assert len(changes) == 1
+        await tasks.close()
+        assert share.ledger.acquired_count == 50
+        assert share.ledger.unfinished_count == 50
+        assert [letter[:2] for letter in changes[0][1]] == [(each, each) for each in range(1, 100, 2)]
+
+    asyncio.run(run())
+    os.close(fd)
