@@ -71,7 +71,7 @@ class BrokerSettings:
                     continue
                 reason = ignored_reason(name, text)
                 if reason is None:
-                    raise InvalidSettingError(_refusal(name, text))
+                    raise InvalidSettingError(_refusal(name))
                 warnings.append(f"{name} is ignored: {reason}")
             except InvalidSettingError as error:
                 complaints.add(error, name)
@@ -295,10 +295,10 @@ def _named_in(error: InvalidSettingError, given: Mapping[str, str]) -> str | Non
     return max((name for name in named if named[name] in error.message), key=rank, default=None)
 
 
-def _refusal(name: str, text: str) -> str:
+def _refusal(name: str) -> str:
     reason = refused_reason(name)
     if reason is not None:
-        return f"{name}={text!r} is not supported: {reason}"
+        return f"{name} is not supported: {reason}"  # its value may be a secret
     import difflib  # only who makes a mistake waits for it
 
     similar = difflib.get_close_matches(name, BROKER_SETTINGS, n=1)

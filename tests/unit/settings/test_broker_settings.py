@@ -88,6 +88,15 @@ def test_a_promise_the_broker_would_not_keep_is_refused_with_the_reason(name, te
 
 
 @pytest.mark.parametrize(
+    "name", ["remote.log.storage.manager.impl.s3.secret", "sasl.jaas.confg", "zookeeper.ssl.keystore.passwort"]
+)
+def test_what_a_refused_setting_is_set_to_is_not_said_since_it_may_be_a_secret(name):
+    with pytest.raises(InvalidSettingError, match=name.replace(".", r"\.")) as refused:
+        BrokerSettings({name: "pencil"})
+    assert "pencil" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
     ("name", "text"),
     [
         ("ssl.trustmanager.algorithm", "PKIX"),
