@@ -67,6 +67,8 @@ def valid_runs(manifest: Manifest, progress: Progress, low: int, log: Log) -> Va
         return Validity([], "less has been delivered than they say")
     kept: list[BucketRun] = []
     for run in manifest.runs:
+        if not kept and run.end <= low:  # all of it was deleted, or has been delivered
+            continue
         begins = run.start <= low if not kept else run.start == kept[-1].end
         if not begins or run.end > log.log_end_offset or log.epoch_of_offset(run.end - 1) != run.epoch:
             return Validity(kept, f"the log is another one from below {run.end} on")
@@ -111,8 +113,9 @@ class DelayBuckets:
                 break
         if reason and self._manifest.runs:
             logger.warning("%s: bucket files are written again: %s", self._log.topic_partition, reason)
+        is_as_before = len(kept) == len(self._manifest.runs)
         self._manifest.runs = kept
-        if found is not None and reason:
+        if found is not None and not is_as_before:
             await self._write(progress)
         await self._to_the_end(self._remove_unknown)
         return index, kept[-1].end if kept else low

@@ -494,3 +494,19 @@ def test_cancellations_behind_the_last_run_have_nothing_merged_for_their_sake(
         assert not await delivery.buckets.has_many_unwritten(delivery.index)
 
     asyncio.run(run())
+
+
+def test_files_of_records_that_were_deleted_are_gone_after_the_next_start(tmp_path: Path) -> None:
+    async def run() -> None:
+        delivery = Delivery(tmp_path)
+        await delivery.start()
+        for step in ([at(500), at(600)], "flush", [at(700), at(800)], "flush"):
+            await delivery.step(step, cast("Any", Draws()))
+        before = delivery.files()
+        # As a leader does where DeleteRecords has moved the log start.
+        index, position = await delivery._new_buckets().load(delivery.progress, 2)
+        assert (len(index), position, delivery.files()) == (2, 4, before[1:])
+        index, position = await delivery._new_buckets().load(delivery.progress, 4)
+        assert (len(index), position, delivery.files()) == (0, 4, [])
+
+    asyncio.run(run())
