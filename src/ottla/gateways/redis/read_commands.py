@@ -34,12 +34,8 @@ def xrevrange(session: Session, arguments: list[bytes]) -> Reply:
 
 
 def _range(session: Session, arguments: list[bytes], start: bytes, end: bytes, *, is_reverse: bool) -> Reply:
-    if is_reverse:  # Redis looks at what stands first first
-        last = parse_end(end)
-        first = parse_start(start)
-    else:
-        first = parse_start(start)
-        last = parse_end(end)
+    first = parse_start(start)
+    last = parse_end(end)
     count = None
     at = 4
     while at < len(arguments):
