@@ -66,7 +66,8 @@ COMPLAIN_MS: Final = 60_000
 """How often it is said that something waits, and why."""
 
 RETRY_MS_MIN: Final = 100
-RETRY_MS_MAX: Final = 5_000
+RETRY_MS_MAX: Final = 1_000
+"""What is due is late by no more than this once what it needs is there again: a coordinator, or the target's leader."""
 ANSWER_MS: Final = 30_000
 
 
