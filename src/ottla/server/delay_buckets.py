@@ -285,6 +285,7 @@ class DelayBuckets:
         found = manifest_of(content)
         if found is None:
             logger.warning("%s: bucket files are written again: their manifest is damaged", self._log.topic_partition)
+            self._disk.remove(f"{self._directory}/{NAME}")  # or each start would say so while nothing is written
         return found
 
     def _remove_unknown(self) -> None:

@@ -425,6 +425,25 @@ def test_runs_of_one_size_are_merged_when_there_are_many(monkeypatch: pytest.Mon
     assert runs_to_merge([large << 10, large, large, large, large]) == 4
 
 
+def test_a_damaged_manifest_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def damage() -> None:
+        (manifest,) = tmp_path.rglob("manifest")
+        manifest.write_bytes(b"damaged")
+
+    async def run() -> None:
+        delivery = Delivery(tmp_path)
+        await delivery.start()
+        for step in ([at(10)], "flush"):
+            await delivery.step(step, cast("Any", Draws()))
+        damage()
+        for _ in range(2):
+            await delivery.start()
+            assert delivery.files() == []
+
+    asyncio.run(run())
+    assert caplog.text.count("manifest is damaged") == 1
+
+
 def test_a_damaged_manifest_is_none() -> None:
     content = manifest_bytes(Manifest((1, 2)))
     assert manifest_of(content) == Manifest((1, 2))
