@@ -82,17 +82,17 @@ class DeadLetters:
         if topic is None:
             return
         place = TopicPartition(topic.name, key.partition % len(topic.partitions))
+        batch: list[Record] = []
+        size = 0
         for letter in letters:
-            batch: list[Record] = []
-            size = 0
             for record, record_bytes in await self._letter_records(key, partition, letter, limits):
                 if batch and (len(batch) >= BATCH_RECORDS or size + record_bytes > BATCH_BYTES):
                     await self._append(place, batch)
                     batch, size = [], 0
                 batch.append(record)
                 size += record_bytes
-            if batch:
-                await self._append(place, batch)
+        if batch:
+            await self._append(place, batch)
 
     async def _topic(self, name: str, group_id: str, source: str) -> TopicImage | None:
         """The topic, or None where letters of records of `source` cannot go there."""
