@@ -176,7 +176,8 @@ def test_every_command_a_document_mentions_exists(document: str, capsys: pytest.
     } - {""}:
         words = command.split()
         with_commands = (
-            "acl archive client-metrics config delay dlq feature group log perf pipeline quota topic transaction user"
+            "acl archive client-metrics config delay dlq feature group log perf pipeline quota token topic transaction"
+            " user"
         )
         groups = dict.fromkeys(with_commands.split(), 2)
         known = {
