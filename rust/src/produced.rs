@@ -37,6 +37,9 @@ const OPEN_RATIO: usize = 3;
 /// What a producer sends that gives a record no time; it is within every limit.
 const NO_TIMESTAMP: i64 = -1;
 
+/// The header of the records that the broker itself writes to the topic of a stream of Redis.
+const STREAM_HEADER: &[u8] = b"redis";
+
 /// What a topic asks of the batches that producers send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TopicRules {
@@ -46,6 +49,8 @@ pub struct TopicRules {
     pub timestamps: Option<TimestampLimits>,
     /// Whether every record must have a key.
     pub keys_required: bool,
+    /// Whether records with the header of a stream's own records are refused.
+    pub stream_records_refused: bool,
     /// The codec that batches are kept in; none for the one they came in.
     pub codec: Option<Codec>,
     /// How hard that codec is to try.
@@ -229,7 +234,8 @@ fn look_at_records(
         Some(limits) => limits.around(now_ms),
         None => i64::MIN..=i64::MAX,
     };
-    if header.base_timestamp.unsigned_abs() < TIMESTAMP_FITS
+    if !rules.stream_records_refused
+        && header.base_timestamp.unsigned_abs() < TIMESTAMP_FITS
         && let Some(seen) = glance(bytes, header.record_count)
     {
         let earliest = header.base_timestamp + seen.min_delta;
@@ -250,6 +256,13 @@ fn look_at_records(
         latest = latest.max(time);
         if rules.keys_required && record.key.is_none() {
             refused.key(index as i32);
+        } else if rules.stream_records_refused
+            && record.headers.iter().any(|(name, _)| name == STREAM_HEADER)
+        {
+            refused.add(index as i32, || {
+                "the header redis is for the stream's own records, which the broker writes"
+                    .to_string()
+            });
         } else if time != NO_TIMESTAMP && !allowed.contains(&time) {
             refused.timestamp(index as i32, || {
                 format!(

@@ -26,13 +26,15 @@ impl TopicRules {
 impl TopicRules {
     #[new]
     #[pyo3(signature = (
-        *, max_batch_bytes, timestamp_limits_ms = None, keys_required = false, codec = None, level = None,
-        opens_compressed = false, max_decompressed_bytes,
+        *, max_batch_bytes, timestamp_limits_ms = None, keys_required = false, stream_records_refused = false,
+        codec = None, level = None, opens_compressed = false, max_decompressed_bytes,
     ))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
         max_batch_bytes: usize,
         timestamp_limits_ms: Option<(i64, i64)>,
         keys_required: bool,
+        stream_records_refused: bool,
         codec: Option<i16>,
         level: Option<i32>,
         opens_compressed: bool,
@@ -52,6 +54,7 @@ impl TopicRules {
                 after_max_ms,
             }),
             keys_required,
+            stream_records_refused,
             codec,
             level,
             opens_compressed,

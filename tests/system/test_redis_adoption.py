@@ -282,3 +282,25 @@ def test_a_topic_that_can_be_no_stream_is_refused(
     _set_key(broker, key, key)
     wait_until(lambda: isinstance(client.call("XLEN", key), ReplyError), "the broker knows of the key")
     assert f"topic {key}" in client.call("XLEN", key)
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_a_producer_cannot_write_what_counts_as_the_streams_own(
+    broker: BrokerProcess, client: RawRedis, key: str, codec: str
+) -> None:
+    first = client.call("XADD", key, "*", "a", "1")
+    told: list[Any] = []
+    producer = producer_of(broker, **{"compression.type": codec})
+    ended = b"\x91\xa5ended"
+    producer.produce(
+        key, ended, headers=[("redis", b"M")], partition=0, on_delivery=lambda error, _: told.append(error)
+    )
+    assert producer.flush(30) == 0
+    assert "INVALID_RECORD" in told[0].name()
+    produce(producer, key, b"plain", headers=[("trace", b"1")])
+    wait_for_length(client, key, 2)
+    broker.kill()
+    broker.start()
+    with RawRedis(address(broker)) as again:
+        entries = again.call("XRANGE", key, "-", "+")
+        assert [entries[0][0], len(entries)] == [first, 2]

@@ -246,6 +246,7 @@ def test_what_fails_too_often_is_a_dead_letter(broker: BrokerProcess, redis: Raw
     found = [record for _ in range(2) if (record := consumer.poll(60)) is not None]
     consumer.close()
     assert sorted(msgspec.msgpack.decode(record.value() or b"")[1] for record in found) == [b"bad", b"worse"]
+    assert all("redis" not in dict(record.headers() or ()) for record in found), "a letter is no record of the stream"
 
 
 def test_the_last_member_that_goes_leaves_letters(broker: BrokerProcess, redis: RawRedis, key: str) -> None:

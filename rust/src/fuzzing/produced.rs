@@ -37,6 +37,7 @@ pub fn check(data: &[u8]) {
             after_max_ms: 3_600_000,
         }),
         keys_required: how & 2 != 0,
+        stream_records_refused: how & 128 != 0,
         codec: Codec::from_id(i16::from(how >> 3 & 7)),
         level: None,
         opens_compressed: how & 4 != 0,

@@ -373,6 +373,7 @@ mod tests {
         max_batch_bytes: 200,
         timestamps: None,
         keys_required: false,
+        stream_records_refused: false,
         codec: None,
         level: None,
         opens_compressed: false,

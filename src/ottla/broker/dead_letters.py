@@ -17,6 +17,7 @@ from ottla.metadata.image.image import MetadataImage, TopicImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import broker_principal
+from ottla.model.stream_record import HEADER as STREAM_HEADER
 from ottla.model.topic_name import is_internal_topic
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import build_batch, decode_records
@@ -141,10 +142,13 @@ class DeadLetters:
                 break
             if not decoded:
                 break
+            is_stream = partition.log.config.is_stream
             for offset, timestamp_ms, record_key, value, own in decoded:
                 if offset <= letter.last:
+                    # A letter is no record of the stream.
+                    kept = [each for each in own if each[0] != STREAM_HEADER] if is_stream else own
                     size = len(record_key or b"") + len(value or b"") + 512
-                    found.append(((timestamp_ms, record_key, value, [*own, *headers(offset)]), size))
+                    found.append(((timestamp_ms, record_key, value, [*kept, *headers(offset)]), size))
             at = decoded[-1][0] + 1
         return found
 

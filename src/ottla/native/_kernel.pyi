@@ -172,13 +172,15 @@ class TopicRules:
         max_batch_bytes: int,
         timestamp_limits_ms: tuple[int, int] | None = None,
         keys_required: bool = False,
+        stream_records_refused: bool = False,
         codec: int | None = None,
         level: int | None = None,
         opens_compressed: bool = False,
         max_decompressed_bytes: int,
     ) -> Self:
         """`max_batch_bytes` counts for a batch as it came and as it is kept. `timestamp_limits_ms`: how far before and
-        after now timestamps may be; without them the broker sets the time. `codec` and `level`: what batches are kept
+        after now timestamps may be; without them the broker sets the time. `stream_records_refused`: whether records
+        with the header `redis` are refused. `codec` and `level`: what batches are kept
         in, None for the codec they came in. `opens_compressed`: whether the records of every compressed batch are
         looked at. Raises ValueError for a codec or a level that does not exist.
         """

@@ -88,7 +88,8 @@ class LogConfig(Struct, frozen=True):
 
     def _rules(self) -> TopicRules:
         """Compressed batches are opened where the topic asks for what their headers do not tell: keys, times nearer to
-        now than Kafka's defaults, or, in a delay topic, records that can be read when they are due.
+        now than Kafka's defaults, in a delay topic records that can be read when they are due, or, in that of a stream,
+        records that do not say that they are the stream's own.
         """
         producers_set_the_time = self.message_timestamp_type is TimestampType.CREATE_TIME
         limits_ms = (self.message_timestamp_before_max_ms, self.message_timestamp_after_max_ms)
@@ -97,10 +98,12 @@ class LogConfig(Struct, frozen=True):
             max_batch_bytes=self.max_message_bytes,
             timestamp_limits_ms=limits_ms if producers_set_the_time else None,
             keys_required=is_compacted,
+            stream_records_refused=self.is_stream,
             codec=self.compression_type,
             level=self._compression_level(),
             opens_compressed=is_compacted
             or self.is_delayed
+            or self.is_stream
             or (producers_set_the_time and (limits_ms[0] < _ANY_AGE_MS or limits_ms[1] < _AHEAD_MS)),
             max_decompressed_bytes=min(DECOMPRESSED_RATIO_MAX * self.max_message_bytes, DECOMPRESSED_BYTES_MAX),
         )

@@ -49,6 +49,7 @@ def rules(
     max_batch_bytes: int = 1 << 20,
     timestamp_limits_ms: tuple[int, int] | None = (FOREVER_MS, HOUR_MS),
     keys_required: bool = False,
+    stream_records_refused: bool = False,
     codec: int | None = None,
     level: int | None = None,
     opens_compressed: bool = False,
@@ -59,6 +60,7 @@ def rules(
         max_batch_bytes=max_batch_bytes,
         timestamp_limits_ms=timestamp_limits_ms,
         keys_required=keys_required,
+        stream_records_refused=stream_records_refused,
         codec=codec,
         level=level,
         opens_compressed=opens_compressed,
@@ -109,6 +111,21 @@ def test_records_without_a_key_are_named_where_a_key_is_asked_for(codec: int) ->
 @EACH_CODEC
 def test_records_without_a_key_are_taken_where_none_is_asked_for(codec: int) -> None:
     batch = keyed([None, b"a"], codec)
+    assert decided(rules(opens_compressed=True), batch)[0] == batch
+
+
+@EACH_CODEC
+def test_only_the_broker_writes_records_that_say_they_are_a_streams_own(codec: int) -> None:
+    headers: list[list[tuple[str, bytes | None]]] = [
+        [],
+        [("trace", b"1"), ("redis", b"M")],
+        [("redis", None)],
+        [("redi", b"M")],
+    ]
+    batch = build_batch([(NOW_MS, None, b"v", each) for each in headers], codec=codec)
+    error = refused(rules(stream_records_refused=True, opens_compressed=True), batch)
+    assert type(error) is InvalidRecordError
+    assert [index for index, _ in error.record_errors] == [1, 2]
     assert decided(rules(opens_compressed=True), batch)[0] == batch
 
 

@@ -32,13 +32,14 @@ from ottla.replication.leader import ACKS_ALL
 from ottla.replication.partition import NO_EPOCH
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.turns import Pace, next_turn
+from ottla.storage.append_origin import AppendOrigin
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.gateways.redis.node import Node
     from ottla.gateways.redis.stream import Stream
-    from ottla.replication.acknowledgement import AppendAck
-    from ottla.replication.partition import Partition
+    from ottla.replication.acknowledgement import AppendAck, OnAck
+    from ottla.replication.partition import Partition, WritableBuffer
 
 logger = logging.getLogger(__name__)
 
@@ -208,6 +209,7 @@ class StreamLog:
             timeout_ms=APPEND_TIMEOUT_MS,
             on_buffer_free=_keep,
             on_produced=on_produced,
+            append=_append_own,
         )
 
     def _decided(self, flush: Flush, error: str | None) -> None:
@@ -638,6 +640,14 @@ def _parts_of(journal: list[records.Journaled], bytes_max: int) -> list[list[rec
             size = each_bytes
         parts[-1].append(each)
     return parts
+
+
+def _append_own(
+    partition: Partition, batch: WritableBuffer, acks: int, on_ack: OnAck, on_buffer_free: Callable[[], None]
+) -> None:
+    """Append what producers may not: records with the header that makes them the stream's own."""
+    origin = AppendOrigin.COORDINATOR
+    partition.append(batch, acks=acks, on_ack=on_ack, on_buffer_free=on_buffer_free, origin=origin)
 
 
 def _keep() -> None:
