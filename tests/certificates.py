@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 from cryptography.x509.oid import NameOID
+
+Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 DAY = timedelta(days=1)
 HOSTS = ("localhost", "127.0.0.1")
@@ -28,7 +30,7 @@ def name_of(common_name: str) -> x509.Name:
 class Identity:
     """A key and its certificate."""
 
-    def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
+    def __init__(self, key: Key, certificate: x509.Certificate) -> None:
         self.key = key
         self.certificate = certificate
 
@@ -67,10 +69,17 @@ class Authority(Identity):
         super().__init__(key, _signed(key, subject, key, subject, 365 * DAY, (), is_authority=True))
 
     def identity(
-        self, subject: str | x509.Name, hosts: tuple[str, ...] = HOSTS, *, lasts: timedelta = 365 * DAY
+        self,
+        subject: str | x509.Name,
+        hosts: tuple[str, ...] = HOSTS,
+        *,
+        lasts: timedelta = 365 * DAY,
+        key: Key | None = None,
     ) -> Identity:
-        """A certificate for a common name, or a whole subject; one that lasts less than nothing has expired."""
-        key = ec.generate_private_key(ec.SECP256R1())
+        """A certificate for a common name, or a whole subject; one that lasts less than nothing has expired. `key`: one
+        that is there already.
+        """
+        key = ec.generate_private_key(ec.SECP256R1()) if key is None else key
         subject = name_of(subject) if isinstance(subject, str) else subject
         return Identity(key, _signed(key, subject, self.key, self.certificate.subject, lasts, hosts))
 
@@ -81,9 +90,9 @@ class Authority(Identity):
 
 
 def _signed(
-    key: ec.EllipticCurvePrivateKey,
+    key: Key,
     subject: x509.Name,
-    by: ec.EllipticCurvePrivateKey,
+    by: Key,
     issuer: x509.Name,
     lasts: timedelta,
     hosts: tuple[str, ...],

@@ -4,7 +4,7 @@ Section (a): both written, not synced, before the acknowledgement. Section (b): 
 acknowledgement, its default, beside Kafka without that and beside Kafka with it. Section (c): Spark. Section
 (d): scaling. Section (e): what comes from the disk, and those who read beside it. Section (f): three brokers, with the
 promises of (a), and of the first (b). Section (g): transactions, compaction and a coordinator with much to read.
-Section (h): share groups.
+Section (h): share groups. Section (i): TLS.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ OTHERS_CORES = "CPU of others, cores"
 """What neither the broker nor the load generator took: other programs, the system, and the machine's host."""
 STALLED, LONGEST_STALL = "machine stood still, ‰ of the time", "machine's longest stall ms"
 """What nobody on it can do anything about: a p99 is that of waiting for this where it is near 10 ‰."""
+TLS = "TLS: "
+HANDSHAKES = f"{TLS}latency at 1,000/s beside handshakes, "
+SHARE_OF_PLAINTEXT = "share of plaintext"
 SHARE_OF_DD = "share of what dd reads"
 DD = "dd MB/s"
 TIMES_ALONE = "p99, times that alone"
@@ -228,6 +231,19 @@ SECTIONS = (
         (SHARE,),
         (),
     ),
+    Section(
+        "(i) TLS 1.3: written, not synced, on both sides",
+        OTTLA_WRITTEN.key,
+        KAFKA.key,
+        (TLS,),
+        (
+            Aim(f"{TLS}produce 1 KB, TLS", "MB/s", AT_LEAST, 1),
+            Aim(f"{TLS}consume 1 KB, TLS", "MB/s", AT_LEAST, 1),
+            Aim(TLS, SHARE_OF_PLAINTEXT, AT_LEAST, 0.5, absolute=True),
+            Aim(f"{TLS}connections: ", "requests/s", AT_LEAST, 1),
+            Aim(HANDSHAKES, TIMES_ALONE, AT_MOST, 2, absolute=True),
+        ),
+    ),
 )
 
 
@@ -249,7 +265,7 @@ class Comparison:
         """Whether Kafka does better: more a second, or less of anything else, by however little."""
         if self.ratio is None or self.ratio < 0 or self.place.metric in NEITHER_WAY:
             return False
-        return self.ratio < 1 if self.place.metric.endswith(("/s", SHARE_OF_DD)) else self.ratio > 1
+        return self.ratio < 1 if self.place.metric.endswith(("/s", SHARE_OF_DD, SHARE_OF_PLAINTEXT)) else self.ratio > 1
 
     @property
     def verdict(self) -> str:

@@ -31,6 +31,8 @@ KAFKA_CLUSTER_ID = "b3R0bGEtYmVzaWRlLWthZg"
 KAFKA_BOOTSTRAP = "controller.quorum.bootstrap.servers"
 KAFKA_VOTERS = "controller.quorum.voters"
 """Where several are to be controllers, fixed when they are formatted; one alone is its own quorum."""
+LISTENERS = "listeners"
+"""Where there are several: that of `port` is PLAINTEXT, and Kafka's have CONTROLLER at `controller_port`."""
 STOP_PATIENCE_S = 600
 FIRST_TOPIC = "first"
 
@@ -166,7 +168,9 @@ class Broker:
     def _ottla_command(self) -> list[str]:
         if not self.port:
             (self.port,) = free_ports(1)
-        command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(self.data), "--kafka", self.bootstrap]
+        command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(self.data)]
+        if LISTENERS not in self.settings:
+            command += ["--kafka", self.bootstrap]
         if self.metadata is not None:
             command += ["--metadata", self.metadata]
         for key, value in {**dict(self.target.settings), **self.settings}.items():
@@ -195,7 +199,7 @@ class Broker:
         lines = {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
+            LISTENERS: f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": str(self.log_directory),

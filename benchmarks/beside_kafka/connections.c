@@ -6,7 +6,7 @@
  * them are opened before their answers are awaited: all of them are a storm. When all have answered, prints one JSON line
  * and waits for a line on stdin. Then it sends the frame of FRAME_FILE on every connection, and again on each as soon as it is
  * answered, for SECONDS, and prints a second JSON line. ERROR_AT is where the error code stands in the response, its
- * length prefix included. On failure a line on stderr and exit code 1.
+ * length prefix included. On failure a line on stderr and exit code 1. `secure_connections.c` is the same over TLS.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,10 +21,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef SECURE
+#include "secure_transport.h"
+#else
+#include "plain_transport.h"
+#endif
+
 enum { ADDRESSES = 200, RESPONSE_MAX = 16384, EVENTS = 512, SAMPLES_MAX = 8000000, FRAME_MAX = 65536, PATIENCE_MS = 60000 };
 
 struct connection {
-    int fd;
+    struct transport transport;
     size_t received;
     int64_t sent_ns;
     unsigned char response[RESPONSE_MAX];
@@ -51,7 +57,7 @@ static int64_t now_ns(void) {
 static void send_frame(struct connection *c, const void *frame, size_t size) {
     c->sent_ns = now_ns();
     c->received = 0;
-    if (write(c->fd, frame, size) != (ssize_t)size) die("a request could not be sent");
+    if (transport_write(&c->transport, frame, size) != (ssize_t)size) die("a request could not be sent");
 }
 
 /* One address has only so many ports, and those of connections that were closed are not free at once. */
@@ -62,19 +68,20 @@ static void open_connection(struct connection *c, int port, int number) {
     int on = 1;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     source.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + (uint32_t)(number % ADDRESSES));
-    c->fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (c->fd < 0) die("socket");
-    setsockopt(c->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
-    if (bind(c->fd, (struct sockaddr *)&source, sizeof source)) die("bind");
-    if (connect(c->fd, (struct sockaddr *)&address, sizeof address)) die("connect");
-    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    fcntl(c->fd, F_SETFL, O_NONBLOCK);
-    if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, c->fd, &event)) die("epoll_ctl");
+    int fd = c->transport.fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (fd < 0) die("socket");
+    setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+    if (bind(fd, (struct sockaddr *)&source, sizeof source)) die("bind");
+    if (connect(fd, (struct sockaddr *)&address, sizeof address)) die("connect");
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    transport_begin(&c->transport);
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event)) die("epoll_ctl");
 }
 
 /* Whether the whole response is there. */
 static int receive(struct connection *c) {
-    ssize_t got = read(c->fd, c->response + c->received, RESPONSE_MAX - c->received);
+    ssize_t got = transport_read(&c->transport, c->response + c->received, RESPONSE_MAX - c->received);
     if (got < 0 && errno == EAGAIN) return 0;
     if (got <= 0) die("a connection was closed by the broker");
     c->received += (size_t)got;
@@ -118,8 +125,8 @@ static double quantile_ms(double q) {
 
 int main(int argc, char **argv) {
     static unsigned char frame[FRAME_MAX];
-    if (argc != 7) {
-        fputs("usage: connections PORT COUNT AT_ONCE SECONDS FRAME_FILE ERROR_AT\n", stderr);
+    if (argc != 7 + TRANSPORT_ARGUMENTS) {
+        fputs("usage: connections PORT COUNT AT_ONCE SECONDS FRAME_FILE ERROR_AT" TRANSPORT_USAGE "\n", stderr);
         return 1;
     }
     int port = atoi(argv[1]), count = atoi(argv[2]), at_once = atoi(argv[3]);
@@ -131,6 +138,7 @@ int main(int argc, char **argv) {
     connections = calloc((size_t)count, sizeof *connections);
     samples = malloc(sizeof *samples * SAMPLES_MAX);
     epoll_fd = epoll_create1(0);
+    transport_prepare(argv + 7);
     if (connections == NULL || samples == NULL || epoll_fd < 0) die("no memory");
 
     int64_t begun = now_ns();

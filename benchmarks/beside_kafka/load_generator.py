@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -53,20 +53,21 @@ def librdkafka() -> Path:
     return found[0]
 
 
-def compiled(name: str, build: Path, libraries: tuple[Path, ...] = ()) -> Path:
-    """The program made of `name`.c, compiled again only when a source is newer.
+def compiled(name: str, build: Path, libraries: tuple[Path, ...] = (), flags: tuple[str, ...] = ()) -> Path:
+    """The program made of `name`.c, compiled again only when a source is newer. `flags` come last: `-lssl`.
 
     Raises:
         LoadError: gcc is not there or refuses the source.
     """
     program = build / name
-    sources = [HERE / f"{name}.c", *HERE.glob("*.h")]
-    if program.exists() and all(source.stat().st_mtime <= program.stat().st_mtime for source in sources):
+    source, sources = HERE / f"{name}.c", HERE.glob("*.[ch]")
+    if program.exists() and all(each.stat().st_mtime <= program.stat().st_mtime for each in sources):
         return program
     build.mkdir(parents=True, exist_ok=True)
-    command = ["gcc", *CFLAGS, "-o", str(program), str(sources[0])]
+    command = ["gcc", *CFLAGS, "-o", str(program), str(source)]
     for library in libraries:
         command += [str(library), f"-Wl,-rpath,{library.parent}"]
+    command += flags
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
@@ -93,6 +94,8 @@ class LoadGenerator:
 
     program: Path
     bootstrap: str
+    security: Mapping[str, str] = field(default_factory=dict)
+    """Settings of librdkafka for how it comes to the broker."""
 
     def produce(self, topic: str, settings: Mapping[str, str] = {}, **values: object) -> dict[str, Any]:
         """As fast as it can: `size`, `count`, `seconds`, `partitions`."""
@@ -107,7 +110,7 @@ class LoadGenerator:
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """At a rate, while a consumer in another process reads: delays of acknowledgements, and end to end."""
         skip, count = int(rate * skip_seconds), int(rate * (seconds + skip_seconds))
-        received = arguments_of({"count": count, "skip": skip}, CONSUMER_SETTINGS)
+        received = arguments_of({"count": count, "skip": skip}, {**CONSUMER_SETTINGS, **self.security})
         receiver = subprocess.Popen(
             [str(self.program), "receive", self.bootstrap, topic, *received],
             stdout=subprocess.PIPE,
@@ -129,7 +132,7 @@ class LoadGenerator:
         return acknowledged, json.loads(output)
 
     def _run(self, mode: str, topic: str, values: Mapping[str, object], settings: Mapping[str, str]) -> dict[str, Any]:
-        command = [str(self.program), mode, self.bootstrap, topic, *arguments_of(values, settings)]
+        command = [str(self.program), mode, self.bootstrap, topic, *arguments_of(values, {**settings, **self.security})]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIME_LIMIT_S)
         if done.returncode:
             raise LoadError(f"{mode} of {topic}: {done.stderr.strip() or f'exit code {done.returncode}'}")

@@ -10,14 +10,15 @@ from benchmarks.beside_kafka.brokers import KAFKA, KAFKA_SYNCED, OTTLA, OTTLA_WR
 LOAD_GROUPS = ("produce", "consume", "requests", "latency")
 LIFE_GROUPS = ("start", "idle", "memory")
 SCALING_GROUPS = ("partitions", "connections", "log-size", "compaction", "coordinator", "cluster-partitions")
-ROUND_GROUPS = ("spark", "catch-up", "transactions", "share", "cluster")
+ROUND_GROUPS = ("spark", "catch-up", "transactions", "share", "cluster", "tls")
 GROUPS = (*LIFE_GROUPS, *LOAD_GROUPS, *ROUND_GROUPS, *SCALING_GROUPS)
 
 # Roughly how many seconds each takes on two cores, for the remaining time that is shown.
 SECONDS = {
-    OTTLA_WRITTEN.key: {"load": 75, "share": 60, "cluster": 120},
+    OTTLA_WRITTEN.key: {"load": 75, "share": 60, "cluster": 120, "tls": 90},
     KAFKA.key: {
         "load": 120,
+        "tls": 130,
         "spark": 200,
         "catch-up": 75,
         "partitions": 120,
@@ -54,8 +55,9 @@ LOAD_OF = {
     KAFKA_SYNCED.key: ("produce", "requests", "latency"),
 }
 BESIDE_EACH_OTHER = (OTTLA.key, KAFKA.key)
+WITH_THE_SAME_PROMISE = (OTTLA_WRITTEN.key, KAFKA.key)
 WITH_BOTH_PROMISES = (OTTLA_WRITTEN.key, *BESIDE_EACH_OTHER)
-TARGETS_OF = {"cluster": WITH_BOTH_PROMISES, "share": WITH_BOTH_PROMISES}
+TARGETS_OF = {"cluster": WITH_BOTH_PROMISES, "share": WITH_BOTH_PROMISES, "tls": WITH_THE_SAME_PROMISE}
 """Those of each kind but a load; where nothing is said, `BESIDE_EACH_OTHER`."""
 TOGETHER = {"cluster": "cluster-partitions"}
 """Who asks for the one gets the other as well."""

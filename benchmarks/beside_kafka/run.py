@@ -30,6 +30,7 @@ from benchmarks.beside_kafka.rows import (
     share,
     spark,
     throughput,
+    tls,
     transactions,
 )
 from benchmarks.beside_kafka.session import Session
@@ -43,6 +44,7 @@ OTHER_ROWS: dict[str, Callable[[Session], None]] = {
     "log-size": log_size.measure,
     "transactions": transactions.measure,
     "share": share.measure,
+    "tls": tls.measure,
     "compaction": compaction.measure,
     "coordinator": coordinator.measure,
     "cluster": cluster.measure,

@@ -20,6 +20,9 @@ from benchmarks.beside_kafka.stalls import Stalls, watching
 
 WARM_UP_RECORDS = 1_000_000
 ADMIN_PATIENCE_S = 300.0
+OPENSSL = ("-lssl", "-lcrypto")
+OF_OPENSSL = frozenset({"secure_connections", "handshakes"})
+"""Programs that need OpenSSL's headers (Debian: libssl-dev)."""
 PARTITIONS_AT_ONCE = 5_000  # Kafka refuses to make ten thousand in one request
 
 
@@ -55,7 +58,7 @@ class Session:
     def program(self, name: str) -> Path:
         """A compiled part of the load generator."""
         libraries = (librdkafka(),) if name == "load" else ()
-        return compiled(name, self.work / "bin", libraries)
+        return compiled(name, self.work / "bin", libraries, OPENSSL if name in OF_OPENSSL else ())
 
     def load(self, broker: Broker | Cluster) -> LoadGenerator:
         return LoadGenerator(self.program("load"), broker.bootstrap)

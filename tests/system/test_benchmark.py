@@ -55,6 +55,23 @@ def test_a_small_run_gives_every_figure(tmp_path):
     )
 
 
+@pytest.mark.long
+def test_a_small_run_over_tls_gives_every_figure(tmp_path):
+    figures, failures = run(
+        steps(["tls"], ["ottla-written"], 1), tmp_path, no_kafka, lambda _: None, scale=0.002, fill=False
+    )
+    assert failures == []
+    wanted = {
+        *(f"TLS: {what} 1 KB, {way}" for what in ("produce", "consume") for way in ("plaintext", "TLS")),
+        "TLS: connections: 1,000",
+        *(f"TLS: latency at 1,000/s beside handshakes, {key}" for key in ("P-256", "RSA 2,048")),
+    }
+    assert {place.row for place in figures.places()} == wanted
+    for row in wanted:
+        metric = "MB/s" if "1 KB" in row else "requests/s" if "connections" in row else "handshakes/s"
+        assert (figures.median(row, metric, "ottla-written") or 0) > 0
+
+
 def few_connections(monkeypatch):
     for name, count in {"STORMS": (200,), "MANY": 100, "IDLE": 300}.items():
         monkeypatch.setattr(connections, name, count)

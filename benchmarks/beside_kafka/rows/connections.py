@@ -8,9 +8,10 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from benchmarks.beside_kafka import wire
-from benchmarks.beside_kafka.aims import IDLE_COUNT, IDLE_MEMORY
+from benchmarks.beside_kafka.aims import CONNECTIONS, IDLE_COUNT, IDLE_MEMORY
 from benchmarks.beside_kafka.brokers import Broker
 from benchmarks.beside_kafka.load_generator import LoadError
 from benchmarks.beside_kafka.process_usage import pss_mb
@@ -29,6 +30,16 @@ TOPIC = "connections"
 # Length, correlation id, tagged fields, one topic, its name, one partition, its index; then its error code.
 ERROR_AT = 4 + 4 + 1 + 1 + (1 + len(TOPIC)) + 1 + 4
 TIME_LIMIT_S = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Secured:
+    """Connections over TLS that log in by SCRAM-SHA-512, at a port of their own; how the name of their row begins."""
+
+    row: str
+    port: int
+    user: str
+    password: str
 
 
 def measure(session: Session) -> None:
@@ -54,12 +65,23 @@ def measure(session: Session) -> None:
 
 
 @contextmanager
-def _connections(session: Session, broker: Broker, count: int, at_once: int) -> Iterator[subprocess.Popen[str]]:
+def _connections(
+    session: Session, broker: Broker, count: int, at_once: int, secured: Secured | None = None
+) -> Iterator[subprocess.Popen[str]]:
     frame = session.work / "frame"
     frame.write_bytes(encode_request(1, "bench", wire.produce_request(TOPIC), wire.PRODUCE_VERSION))
-    numbers = (broker.port, count, at_once, session.seconds(SECONDS), frame, ERROR_AT)
+    words = (
+        broker.port if secured is None else secured.port,
+        count,
+        at_once,
+        session.seconds(SECONDS),
+        frame,
+        ERROR_AT,
+    )
+    login = () if secured is None else (secured.user, secured.password)
+    program = session.program("connections" if secured is None else "secure_connections")
     process = subprocess.Popen(
-        [str(session.program("connections")), *map(str, numbers)],
+        [str(program), *map(str, words), *login],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -87,11 +109,12 @@ def _scaled(session: Session, count: int) -> int:
     return max(1, int(count * min(1.0, session.scale * 10)))
 
 
-def measure_active(session: Session, broker: Broker, count: int, at_once: int) -> None:
-    row, wanted = f"connections: {count:,}", _scaled(session, count)
+def measure_active(session: Session, broker: Broker, count: int, at_once: int, secured: Secured | None = None) -> None:
+    row = f"{CONNECTIONS if secured is None else secured.row}{count:,}"
+    wanted = _scaled(session, count)
     session.fill_page_cache()
     before = pss_mb(broker.pid)
-    with _connections(session, broker, wanted, at_once) as process:
+    with _connections(session, broker, wanted, at_once, secured) as process:
         opened = _opened(process)
         open_kilobytes = (pss_mb(broker.pid) - before) * 1024 / wanted
         used = session.measure_cpu(broker)
@@ -100,7 +123,9 @@ def measure_active(session: Session, broker: Broker, count: int, at_once: int) -
             raise LoadError(error.strip())
     done = json.loads(output)
     rate = done["requests"] / done["seconds"]
-    if at_once == count:
+    if secured is not None:
+        session.record(row, "all logged in, one after the other s", opened["answered_s"])
+    elif at_once == count:
         session.record(row, "all answered s", opened["answered_s"])
     session.record(row, "memory KB a connection", open_kilobytes)
     session.record(row, "requests/s", rate)

@@ -6,7 +6,9 @@ from benchmarks.beside_kafka.aims import AT_LEAST, AT_MOST, SECTIONS, Aim, compa
 from benchmarks.beside_kafka.figures import Figures, Place
 
 WRITTEN, ON_DISK, SAME_PROMISE, SPARK, SCALING, FROM_DISK, *MORE = SECTIONS
-CLUSTER_WRITTEN, CLUSTER_ON_DISK, COORDINATORS, SHARE_WRITTEN, SHARE_ON_DISK = MORE
+CLUSTER_WRITTEN, CLUSTER_ON_DISK, COORDINATORS, SHARE_WRITTEN, SHARE_ON_DISK, TLS = MORE
+
+TIMES = "ack p99, times that alone"
 
 
 def judged(section, row, metric, **values):
@@ -96,6 +98,11 @@ def test_the_median_of_two_rounds_lies_between_them():
         (CLUSTER_ON_DISK, "cluster: latency at 1,000/s", "ack p99 ms", 90, 100, "", ""),
         (CLUSTER_ON_DISK, "cluster: failover", "until the next acknowledged write s", 1.6, 9, "Ottla ≤ 1.5", "missed"),
         (CLUSTER_ON_DISK, "cluster: failover", "the longest s", 3.9, 9, "Ottla ≤ 4", "ok"),
+        (TLS, "TLS: produce 1 KB, TLS", "MB/s", 99, 100, "≥ 1", "missed"),
+        (TLS, "TLS: produce 1 KB, plaintext", "MB/s", 99, 100, "", ""),
+        (TLS, "TLS: consume 1 KB, TLS", "share of plaintext", 0.5, 0.4, "Ottla ≥ 0.5", "ok"),
+        (TLS, "TLS: connections: 1,000", "requests/s", 101, 100, "≥ 1", "ok"),
+        (TLS, "TLS: latency at 1,000/s beside handshakes, P-256", TIMES, 2.1, 9, "Ottla ≤ 2", "missed"),
     ],
 )
 def test_every_aim_stands_at_its_rows(section, row, metric, ottla, kafka, aim, verdict):
