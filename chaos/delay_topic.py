@@ -2,12 +2,12 @@
 
 What was acknowledged comes once and not before its time; what was aborted, or cancelled a second before, never comes.
 Schedules deliver each full minute once. In every second chapter brokers keep so little in memory that they write and
-merge bucket files all the time.
+merge bucket files all the time. In chapters of their own the only broker loses the end of its log with each kill.
 """
 
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
@@ -16,15 +16,18 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from chaos import broker_network
 from chaos.cluster_run import plan_faults
 from chaos.delay_brokers import with_little_memory
+from chaos.delay_lateness import WHILE_LED, Outage, lateness
 from chaos.delay_work import DELAYED, KINDS, TARGET, DelayProducer, now_ms
 from chaos.leader_faults import DEEDS, DEEDS_ALONE
+from chaos.leader_moves import move_in_turn
+from chaos.lost_tail import lose_tail
 from chaos.network_cluster import NetworkCluster
-from chaos.queue_chapter import FAULTS_ALONE, QueueReport, QueueRound
+from chaos.queue_chapter import FAULTS_ALONE, QueueReport, QueueRound, percentiles
 from chaos.schedule_work import MINUTE_MS, TICKS, TICKS_LATER, Scheduler, Tick, wrong_ticks
 from tests.cluster import Cluster
 from workload.worker import PATIENCE_S
 
-ROUNDS_PER_CHAPTER = 10
+ROUNDS_PER_CHAPTER = 15
 PARTITIONS = 2
 LEADERS = {
     "records": DELAYED,
@@ -33,7 +36,11 @@ LEADERS = {
     "transactions": "__transaction_state",
     "progress": "__consumer_offsets",
 }
-FAULTS = tuple(f"{deed} of the leader of {of}" for deed in DEEDS for of in LEADERS)
+IN_TURN = "moves away from each broker in turn"
+FAULTS = (*(f"{deed} of the leader of {of}" for deed in DEEDS for of in LEADERS), IN_TURN)
+LOST_TAIL = "kill -9 and the end of the log lost"
+KINDS_WITHOUT_END = ("plain", "idempotent")
+"""Who writes where the end of the log gets lost: a transaction whose end is lost would stay open for ever."""
 SETTINGS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 REPLICATED = {
     "default.replication.factor": "3",
@@ -57,31 +64,46 @@ def run_delays(
     rng, report = Random(seed), QueueReport("a delay topic", seed)
     report.left_out = broker_network.why_not() or ""
     some = [name for name in FAULTS if not report.left_out or not name.startswith("cut")]
-    for count, names in ((1, FAULTS_ALONE), (3, some)):
-        plan = plan_faults(rounds, names, rng)
-        for first in range(0, rounds, ROUNDS_PER_CHAPTER):
-            directory = root / f"delays-of-{count}-{first}"
-            directory.mkdir()
-            can_be_cut = count > 1 and not report.left_out
-            settings = {**SETTINGS, **(REPLICATED if count > 1 else {})}
-            cluster = (NetworkCluster if can_be_cut else Cluster)(directory, count, settings)
-            of_brokers = dict(environment or {})
-            if first // ROUNDS_PER_CHAPTER % 2 == 0:
-                of_brokers = with_little_memory(directory, of_brokers)
-            for broker in cluster.brokers.values():
-                broker.environment = of_brokers
-            found = run_delay_chapter(cluster, plan[first : first + ROUNDS_PER_CHAPTER], rng, report, on_round)
-            report.violations += [f"{directory.name}: {each}" for each in found]
-            if not found:
-                shutil.rmtree(directory)
+    lost = max(1, rounds // 5)
+    of_one = plan_faults(rounds - lost, FAULTS_ALONE, rng)
+    chapters = [
+        *((1, part, KINDS) for part in _parts(of_one)),
+        *((1, part, KINDS_WITHOUT_END) for part in _parts([LOST_TAIL] * lost)),
+        *((3, part, KINDS) for part in _parts(plan_faults(rounds, some, rng))),
+    ]
+    for number, (count, plan, kinds) in enumerate(chapters):
+        directory = root / f"delays-{number}-of-{count}"
+        directory.mkdir()
+        can_be_cut = count > 1 and not report.left_out
+        settings = {**SETTINGS, **(REPLICATED if count > 1 else {})}
+        cluster = (NetworkCluster if can_be_cut else Cluster)(directory, count, settings)
+        of_brokers = dict(environment or {})
+        if number % 2 == 0 or kinds != KINDS:
+            of_brokers = with_little_memory(directory, of_brokers)
+        for broker in cluster.brokers.values():
+            broker.environment = of_brokers
+        found = run_delay_chapter(cluster, plan, kinds, rng, report, on_round)
+        report.violations += [f"{directory.name}: {each}" for each in found]
+        if not found:
+            shutil.rmtree(directory)
     return report
 
 
+def _parts(plan: list[str]) -> list[list[str]]:
+    return [plan[first : first + ROUNDS_PER_CHAPTER] for first in range(0, len(plan), ROUNDS_PER_CHAPTER)]
+
+
 def run_delay_chapter(
-    cluster: Cluster, faults: list[str], rng: Random, report: QueueReport, on_round: Callable[[int, QueueRound], None]
+    cluster: Cluster,
+    faults: list[str],
+    kinds: Sequence[str],
+    rng: Random,
+    report: QueueReport,
+    on_round: Callable[[int, QueueRound], None],
 ) -> list[str]:
-    """What was found to be wrong, or in the brokers' logs."""
-    outages: list[tuple[int, int]] = []
+    """What was found to be wrong, or in the brokers' logs. Producers are of these kinds."""
+    outages: list[Outage] = []
+    lost: set[str] = set()
     with cluster:
         cluster.wait_until_registered()
         cluster.create_topic(TARGET, PARTITIONS, cluster.count, message_timestamp_type="LogAppendTime")
@@ -89,31 +111,36 @@ def run_delay_chapter(
         cluster.create_topic(TICKS, PARTITIONS, cluster.count)
         cluster.create_topic(TICKS_LATER, PARTITIONS, cluster.count, ottla_deliver_to=TICKS)
         scheduler = Scheduler(cluster.bootstrap, PARTITIONS)
-        producers = [DelayProducer(kind, cluster.bootstrap, PARTITIONS, rng.randrange(1 << 30)) for kind in KINDS]
+        producers = [DelayProducer(kind, cluster.bootstrap, PARTITIONS, rng.randrange(1 << 30)) for kind in kinds]
         reader = Reader(cluster.bootstrap)
         for each in (*producers, scheduler):
             each.start()
         try:
-            _wait_until_delivered(reader, producers)
+            _wait_until_delivered(reader, producers, lost)
             for fault in faults:
+                before = _leader_epochs(cluster)
                 begun, begun_ms, seen = time.monotonic(), now_ms(), len(reader.found)
-                _do(cluster, fault, rng)
+                if fault == LOST_TAIL:
+                    lost |= lose_tail(cluster, DELAYED, PARTITIONS, rng)
+                else:
+                    _do(cluster, fault, rng)
                 _wait_until_led(cluster)
-                outages.append((begun_ms, now_ms()))
-                _wait_until_delivered(reader, producers)
-                facts = {
-                    "led again after, ms": outages[-1][1] - begun_ms,
-                    "late while led, at most, ms": max(lateness(reader.found[seen:], outages, led=True), default=0),
-                    "late otherwise, at most, ms": max(lateness(reader.found[seen:], outages, led=False), default=0),
-                    "bucket files": len(list(cluster.directory.glob("**/delays/*.*"))),
-                }
-                report.rounds.append(QueueRound(len(report.rounds), fault, time.monotonic() - begun, facts))
+                outages.append(Outage(begun_ms, now_ms(), fault.partition(" of ")[0]))
+                _wait_until_delivered(reader, producers, lost)
+                facts = {"led again after, ms": outages[-1].end_ms - begun_ms}
+                for name, late in lateness(reader.found[seen:], outages).items():
+                    facts |= {f"late {name}, {which}, ms": each for which, each in percentiles(late).items()}
+                facts["bucket files"] = len(list(cluster.directory.glob("**/delays/*.*")))
+                after = _leader_epochs(cluster)
+                moved = sum(after[place] > epoch for place, epoch in before.items()) if cluster.count > 1 else None
+                done = QueueRound(len(report.rounds), fault, time.monotonic() - begun, facts, moved)
+                report.rounds.append(done)
                 on_round(len(report.rounds) - 1, report.rounds[-1])
             for each in producers:
                 each.is_sending = False
             for each in producers:
                 each.stop()
-            _wait_for(reader, {value for each in producers for value in each.acknowledged})
+            _wait_for(reader, {value for each in producers for value in each.acknowledged} - lost)
             scheduler.is_sending = False
             scheduler.stop()
             at_work = {key for key in scheduler.begun if key not in {*scheduler.stopped, *scheduler.doubtful}}
@@ -130,9 +157,9 @@ def run_delay_chapter(
         log = cluster.log
     crashes = [f"a broker's log: {line}" for line in log.splitlines() if "crashed" in line or "Traceback" in line]
     begun_ticks = {key: times for key, times in scheduler.begun.items() if key not in scheduler.doubtful}
-    wrong = wrong_ticks(reader.ticks, begun_ticks, scheduler.stopped, outages, until_ms)
+    wrong = wrong_ticks(reader.ticks, begun_ticks, scheduler.stopped, [each[:2] for each in outages], until_ms)
     report.add({"schedules": len(scheduler.begun), "times of schedules": len(reader.ticks)})
-    return [*_check(reader, producers, report, outages), *wrong, *crashes[:5]]
+    return [*_check(reader, producers, report, outages, lost), *wrong, *crashes[:5]]
 
 
 def _do(cluster: Cluster, fault: str, rng: Random) -> None:
@@ -141,6 +168,9 @@ def _do(cluster: Cluster, fault: str, rng: Random) -> None:
         return
     for topic in LEADERS.values():
         cluster.wait_until_in_sync(topic, cluster.count, 2 * PATIENCE_S)
+    if fault == IN_TURN:
+        move_in_turn(cluster, [], rng)
+        return
     deed, _, of = fault.partition(" of the leader of ")
     DEEDS[deed](cluster, [cluster.leader(LEADERS[of])], rng)
 
@@ -149,6 +179,14 @@ def _wait_until_led(cluster: Cluster) -> None:
     for topic in (*LEADERS.values(), TARGET):
         for partition in range(len(cluster.metadata_of(topic).topics[topic].partitions)):
             cluster.leader(topic, partition)
+
+
+def _leader_epochs(cluster: Cluster) -> dict[tuple[str, int], int]:
+    """Of the partitions of delay topics: one rises when another broker leads."""
+    topics = cluster.metadata_of(DELAYED, TICKS_LATER).topics
+    return {
+        (name, each.partition): each.leader_epoch for name in (DELAYED, TICKS_LATER) for each in topics[name].partitions
+    }
 
 
 class Reader:
@@ -169,8 +207,8 @@ class Reader:
         )
         self.ticks: list[Tick] = []
         """Of schedules."""
-        self.written: dict[str, int] = {}
-        """How often each value lies in the delay topic: a producer that is not idempotent may have written it twice."""
+        self.written: dict[str, set[tuple[int | None, int | None]]] = {}
+        """Where each value lies in the delay topic: a producer that is not idempotent may have written it twice."""
         places = [(topic, partition) for topic in (TARGET, TICKS, DELAYED) for partition in range(PARTITIONS)]
         self._consumer.assign([TopicPartition(*place, 0) for place in places])
 
@@ -181,7 +219,7 @@ class Reader:
             value = (each.value() or b"").decode()
             if each.topic() == DELAYED:
                 if any(name == "ottla-deliver-at" for name, _ in each.headers() or ()):
-                    self.written[value] = self.written.get(value, 0) + 1
+                    self.written.setdefault(value, set()).add((each.partition(), each.offset()))
                 continue
             if each.topic() == TICKS:
                 self.ticks.append((value, each.timestamp()[1]))
@@ -195,8 +233,8 @@ class Reader:
         self._consumer.close()
 
 
-def _wait_until_delivered(reader: Reader, producers: list[DelayProducer]) -> None:
-    """Until each has sent something anew, and all that was acknowledged by then has come."""
+def _wait_until_delivered(reader: Reader, producers: list[DelayProducer], lost: set[str]) -> None:
+    """Until each has sent something anew, and all that was acknowledged by then has come, but what got lost."""
     before = [len(each.acknowledged) for each in producers]
     deadline = time.monotonic() + 3 * PATIENCE_S
     while any(len(each.acknowledged) <= count for each, count in zip(producers, before, strict=True)):
@@ -205,7 +243,7 @@ def _wait_until_delivered(reader: Reader, producers: list[DelayProducer]) -> Non
         for each in producers:
             each.require_sound()
         reader.read()
-    _wait_for(reader, {value for each in producers for value in list(each.acknowledged)})
+    _wait_for(reader, {value for each in producers for value in list(each.acknowledged)} - lost)
 
 
 def _wait_for(reader: Reader, values: set[str]) -> None:
@@ -225,23 +263,10 @@ def _wait_for_ticks(reader: Reader, keys: set[str], after_ms: int) -> None:
         reader.read()
 
 
-def lateness(found: list[tuple[str, int]], outages: list[tuple[int, int]], *, led: bool) -> list[int]:
-    """How late each was that was due while all partitions were led, or while something was done to who leads."""
-    late = []
-    for value, appended_ms in found:
-        due = int(value.rpartition("@")[2])
-        is_led = not any(start <= appended_ms and due <= end for start, end in outages)
-        if is_led == led:
-            late.append(appended_ms - due)
-    return late
-
-
 def _check(
-    reader: Reader,
-    producers: list[DelayProducer],
-    report: QueueReport,
-    outages: list[tuple[int, int]],
+    reader: Reader, producers: list[DelayProducer], report: QueueReport, outages: list[Outage], lost: set[str]
 ) -> list[str]:
+    """What is wrong with what came; of what got `lost` with the end of a log nothing is known."""
     found = reader.found
     counts: dict[str, int] = {}
     wrong = []
@@ -251,21 +276,23 @@ def _check(
         if appended_ms < due:
             wrong.append(f"{due - appended_ms} ms early: {value}")
     for value, count in counts.items():
-        if count > max(1, reader.written.get(value, 1)):
+        if count > max(1, len(reader.written.get(value, ()))) + (value in lost):
             wrong.append(f"came {count} times: {value}")
     for each in producers:
-        wrong += [f"acknowledged and not there: {value}" for value in each.acknowledged if value not in counts]
-        wrong += [f"aborted or cancelled and there: {value}" for value in each.never if value in counts]
-    led = lateness(found, outages, led=True)
-    otherwise = lateness(found, outages, led=False)
+        wrong += [
+            f"acknowledged and not there: {value}" for value in each.acknowledged if value not in lost | counts.keys()
+        ]
+        wrong += [f"aborted or cancelled and there: {value}" for value in each.never - lost if value in counts]
+    late = lateness(found, outages)
+    for name, some in late.items():
+        report.late_ms.setdefault(name, []).extend(some)
     report.add(
         {
             "records": len(found),
-            "due while led": len(led),
-            "of them more than a second late": sum(each > LATE_MS for each in led),
+            "due while led": len(late[WHILE_LED]),
+            "of them more than a second late": sum(each > LATE_MS for each in late[WHILE_LED]),
             "aborted or cancelled": sum(len(each.never) for each in producers),
+            "lost with the end of a log": len(lost),
         }
     )
-    for name, late in (("late while led, at most, ms", led), ("late otherwise, at most, ms", otherwise)):
-        report.counts[name] = max([report.counts.get(name, 0), *late])
     return wrong

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaException, Message, Producer
 from workload.worker import Worker
 
 TARGET, DELAYED = "orders", "orders.later"
-DELAY_MS = (0, 6_000)
+DELAY_MS = (0, 3_000)
 CANCELLED = 0.1
 CANCEL_AHEAD_MS = 2_000
 """What is cancelled is due so much later than others, and must not come if that was acknowledged a second before."""

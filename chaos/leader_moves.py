@@ -1,7 +1,7 @@
 """Moves of leaders that somebody asked for: another replica becomes the preferred one, and is elected."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 
 from ottla.client import ClientOptions
@@ -12,37 +12,64 @@ from ottla.client.io.cluster_metadata import ClusterMetadata
 from ottla.model.topic_partition import TopicPartition
 from tests.broker_process import BrokerProcess
 from tests.cluster import Cluster
+from workload.worker import PATIENCE_S
+
+LOOK_S = 0.05
+"""Between two elections of leaders that were not elected."""
 
 
 def move_leaders(cluster: Cluster, brokers: Sequence[BrokerProcess], rng: Random) -> None:
-    """All that these brokers lead is led by others then, while all of them run."""
+    """All that these brokers lead is led by others then, while all of them run. Raises AssertionError."""
     leaving = {number for number, each in cluster.brokers.items() if any(each is broker for broker in brokers)}
-    asyncio.run(_move(cluster.bootstrap, leaving, rng))
+    assert asyncio.run(_move(cluster.bootstrap, leaving, rng)), f"brokers {leaving} lead nothing that can move"
+
+
+def move_in_turn(cluster: Cluster, _brokers: Sequence[BrokerProcess], rng: Random) -> None:
+    """What each broker leads moves away from it, from one after the other: what moved first moves on or back."""
+    for leaving in rng.sample(list(cluster.brokers), len(cluster.brokers)):
+        asyncio.run(_move(cluster.bootstrap, {leaving}, rng))
 
 
 def places_to_move(metadata: ClusterMetadata, leaving: set[int], rng: Random) -> dict[TopicPartition, tuple[int, ...]]:
-    """The replicas of what is led there, in an order in which another one is the preferred leader."""
+    """The replicas of what is led there, in an order in which another one in sync is the preferred leader."""
     wanted: dict[TopicPartition, tuple[int, ...]] = {}
     for name, topic in metadata.topics.items():
         for each in topic.partitions:
-            if each.leader in leaving and len(each.isr) > 1:
-                others = [replica for replica in each.replicas if replica != each.leader]
-                rng.shuffle(others)
+            others = [replica for replica in each.replicas if replica != each.leader]
+            rng.shuffle(others)
+            others.sort(key=lambda replica: replica not in each.isr)
+            if each.leader in leaving and others and others[0] in each.isr:
                 wanted[TopicPartition(name, each.partition)] = (*others, each.leader)
     return wanted
 
 
-async def _move(bootstrap: str, leaving: set[int], rng: Random) -> None:
+async def _move(bootstrap: str, leaving: set[int], rng: Random) -> int:
+    """How many partitions were moved."""
     clients = ClientsCluster(ClientOptions.of(bootstrap), AsyncioIo())
     try:
         await clients.connect()
         await clients.refresh(None)
         wanted = places_to_move(clients.metadata, leaving, rng)
-        assert wanted, f"brokers {leaving} lead nothing"
+        if not wanted:
+            return 0
         refused = {
             place: error for place, error in (await alter_reassignments(clients, wanted)).items() if error is not None
         }
         assert not refused, refused
-        await elect_leaders(clients, ElectionType.PREFERRED, wanted)
+        async with asyncio.timeout(2 * PATIENCE_S):
+            await _elect(clients, wanted, leaving)
     finally:
         clients.close()
+    return len(wanted)
+
+
+async def _elect(clients: ClientsCluster, places: Iterable[TopicPartition], leaving: set[int]) -> None:
+    """Until others lead: one that was just out of sync cannot be elected yet, and one may be elected by itself."""
+    left = list(places)
+    while left:
+        await elect_leaders(clients, ElectionType.PREFERRED, left)
+        await clients.refresh(None)
+        leaders = {place: clients.metadata.leader(place) for place in left}
+        left = [place for place, found in leaders.items() if found is None or found.leader in leaving]
+        if left:
+            await asyncio.sleep(LOOK_S)

@@ -81,6 +81,10 @@ class QueueRound:
     done_s: float
     facts: dict[str, int] = field(default_factory=dict)
     """What else was seen."""
+    moved: int | None = None
+    """How many partitions were led by another broker afterwards, or again by the same after another, where it was
+    counted.
+    """
 
 
 @dataclass(slots=True)
@@ -94,6 +98,8 @@ class QueueReport:
     counts: dict[str, int] = field(default_factory=dict)
     left_out: str = ""
     """Why nothing was cut off."""
+    late_ms: dict[str, list[int]] = field(default_factory=dict)
+    """How late each record came, by when it was due; of delay topics."""
 
     def as_json(self) -> dict[str, object]:
         """As plain values."""
@@ -106,13 +112,32 @@ class QueueReport:
             "faults": {name: sum(each.fault == name for each in self.rounds) for name in sorted(faults)},
             "seconds until done, at most": slowest,
             "each": [asdict(each) for each in self.rounds],
+            "rounds by the leaders that moved": self.rounds_by_moves(),
+            "late, ms": self.lateness(),
             "counts": self.counts,
             "violations": self.violations,
         }
 
+    def rounds_by_moves(self) -> dict[str, int]:
+        """In how many rounds so many leaders moved, of those in which it was counted."""
+        counted = sorted(each.moved for each in self.rounds if each.moved is not None)
+        return {str(moved): counted.count(moved) for moved in dict.fromkeys(counted)}
+
+    def lateness(self) -> dict[str, dict[str, int]]:
+        """How many records there were of each kind, and how late they came."""
+        return {name: {"records": len(some), **percentiles(some)} for name, some in sorted(self.late_ms.items())}
+
     def add(self, counts: Mapping[str, int]) -> None:
         """What was counted in a chapter."""
         self.counts |= {name: self.counts.get(name, 0) + count for name, count in counts.items()}
+
+
+def percentiles(values: Sequence[int]) -> dict[str, int]:
+    """p50, p99 and the most; nothing of no values."""
+    if not values:
+        return {}
+    some = sorted(values)
+    return {"p50": some[len(some) // 2], "p99": some[len(some) * 99 // 100], "max": some[-1]}
 
 
 class Progress:

@@ -50,6 +50,8 @@ class Report:
             console.print(_cluster_table(report))
         for queue in self.queues:
             console.print(_queue_table(queue))
+            if queue.late_ms:
+                console.print(_lateness_table(queue))
         if self.troubles:
             console.print(_trouble_table(self.troubles))
         for name, reason in self.left_out.items():
@@ -98,12 +100,26 @@ def _cluster_table(report: ClusterReport) -> Table:
 
 
 def _queue_table(report: QueueReport) -> Table:
-    table = Table("what was done", "rounds", "s until all was done, at most")
+    table = Table("what was done", "rounds", "s until all was done, at most", "leaders that moved")
     table.title = f"{report.what}: {len(report.rounds)} rounds"
     for name in dict.fromkeys(each.fault for each in report.rounds):
-        seconds = [each.done_s for each in report.rounds if each.fault == name]
-        table.add_row(name, str(len(seconds)), f"{max(seconds):.1f}")
+        rounds = [each for each in report.rounds if each.fault == name]
+        moved = [each.moved for each in rounds if each.moved is not None]
+        slowest = max(each.done_s for each in rounds)
+        table.add_row(name, str(len(rounds)), f"{slowest:.1f}", str(sum(moved)) if moved else "")
     table.caption = ", ".join(f"{name}: {count:,}" for name, count in report.counts.items())
+    by_moves = report.rounds_by_moves()
+    if by_moves:
+        told = ", ".join(f"{moved} in {count}" for moved, count in by_moves.items())
+        table.caption += f"; leaders that moved: {told} rounds"
+    return table
+
+
+def _lateness_table(report: QueueReport) -> Table:
+    table = Table("due", "records", "late by p50, ms", "p99", "max")
+    table.title = f"{report.what}: how late records came"
+    for name, each in report.lateness().items():
+        table.add_row(name, *(f"{number:,}" for number in each.values()))
     return table
 
 

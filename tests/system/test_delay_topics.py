@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
+from chaos.lost_tail import batch_starts
 from ottla.cli.main import run as run_command
+from ottla.native import build_batch
 from tests.broker_process import BrokerProcess
 
 Headers = list[tuple[str, bytes]]
@@ -218,3 +221,27 @@ def test_records_come_where_every_client_has_to_log_in_and_acls_are_kept(tmp_pat
         assert message.value() == b"due"
     finally:
         broker.stop()
+
+
+def test_what_is_written_after_the_end_of_a_log_was_lost_comes_too(
+    new_broker: Callable[..., BrokerProcess], name: str
+) -> None:
+    broker = new_broker().start()
+    create(broker, name)
+    create(broker, f"{name}.later", ottla_deliver_to=name)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for value, headers in ((b"waits", in_ms(3_600_000)), *((value, in_ms(0)) for value in (b"a", b"b", b"c"))):
+        producer.produce(f"{name}.later", value, headers=headers)
+        producer.flush(60)
+    assert [value for value, _, _ in read(broker, name, 3)] == [b"a", b"b", b"c"]
+    broker.kill()
+    segment = broker.data_dir / f"{name}.later-0" / f"{0:020}.log"
+    data = segment.read_bytes()
+    kept, epoch = data[: batch_starts(data)[1]], struct.unpack_from(">i", data, 12)[0]
+    for offset in range(1, 5):
+        again = build_batch([(now_ms(), None, b"again %d" % offset, at_ms(now_ms() - 3_600_000))])
+        kept += struct.pack(">q", offset) + again[8:12] + struct.pack(">i", epoch + 1) + again[16:]
+    segment.write_bytes(kept)
+    broker.start()
+    values = [value for value, _, _ in read(broker, name, 7)]
+    assert values == [b"a", b"b", b"c", b"again 1", b"again 2", b"again 3", b"again 4"]

@@ -204,16 +204,22 @@ class DelayMover:
             cluster.close()
         committed = found.get(self._place)
         progress = Progress() if committed is None else progress_of(committed.offset, committed.metadata)
-        log_end = self._partition.log.log_end_offset
-        if max(progress.low, progress.end) > log_end:
-            logger.warning("%s was cut at %d; it had been delivered from up to %d", self._place, log_end, progress.end)
-            progress = progress.cut_at(log_end)
+        kept_end = self._kept_end(-1 if committed is None else committed.leader_epoch)
+        if max(progress.low, progress.end) > kept_end:
+            logger.warning("%s was cut at %d; it had been delivered from up to %d", self._place, kept_end, progress.end)
+            progress = progress.cut_at(kept_end)
         self._progress = progress.with_default_delay(self._default_delay_ms)
         if self._progress.delay_at(self._progress.end) != self._default_delay_ms:
             self._throttled.warning("%s: too many changes of its delay concern records that wait", self._place)
         self._known_before_move = self._partition.last_stable_offset
         self._safe = 0
         self._committed_ms = self._looked_ms = self._clock.monotonic_ms()
+
+    def _kept_end(self, leader_epoch: int) -> int:
+        """Where the log ends that was read in this epoch: it may have been cut and continued since."""
+        log = self._partition.log
+        _, end = log.epoch_end_offset(leader_epoch)
+        return log.log_end_offset if end < 0 else end
 
     async def _scan(self) -> bool:
         """Look at the next committed records; False when there are none."""
@@ -342,7 +348,8 @@ class DelayMover:
             low = self._position if oldest is None else oldest
             self._looked_ms = now_ms
         progress = Progress(low, *last, max(self._progress.end, self._position), self._progress.delays)
-        committed = CommittedOffset(progress.low, metadata=progress.metadata)
+        leader_epoch = self._partition.log.epoch_of_offset(progress.end - 1)
+        committed = CommittedOffset(progress.low, leader_epoch, progress.metadata)
         await producer.send_offsets_to_transaction({self._place: committed}, delivery_group(self._place.topic))
         await producer.commit_transaction()
         self._progress = progress

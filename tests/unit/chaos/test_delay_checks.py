@@ -2,8 +2,10 @@
 
 import pytest
 
-from chaos.delay_topic import lateness
+from chaos.delay_lateness import Outage, lateness
+from chaos.lost_tail import batch_starts
 from chaos.schedule_work import MINUTE_MS, Tick, wrong_ticks
+from ottla.native import build_batch
 
 BEGUN = {"a": (10_000, 10_100)}
 STOPPED = {"a": (4 * MINUTE_MS + 40_000, 4 * MINUTE_MS + 41_000)}
@@ -39,7 +41,14 @@ def test_a_time_may_be_left_out_while_nobody_led() -> None:
     assert found(missing, [(110_000, 111_000)]) != []
 
 
-def test_late_while_led_is_only_what_waited_in_no_outage() -> None:
-    some = [("a@100", 150), ("b@190", 320), ("c@250", 310), ("d@310", 315), ("e@190", 195)]
-    assert lateness(some, [(200, 300)], led=True) == [50, 5, 5]
-    assert lateness(some, [(200, 300)], led=False) == [130, 60]
+def test_how_late_records_came_is_told_by_what_was_done_when_they_were_due() -> None:
+    some = [("a@100", 150), ("b@190", 320), ("c@250", 310), ("d@310", 315), ("e@190", 195), ("f@210", 290)]
+    found = lateness(some, [Outage(200, 300, "pause")])
+    assert found == {"while led": [50, 5, 5], "after pause": [20, 10], "during a fault": [80]}
+
+
+def test_batches_of_a_segment_begin_behind_one_another_and_a_torn_one_too() -> None:
+    one = bytes(build_batch([(1, b"k", b"v", [])]))
+    assert batch_starts(one + one) == [0, len(one)]
+    assert batch_starts(one + one[:20]) == [0, len(one)]
+    assert batch_starts(one + bytes(12)) == [0]

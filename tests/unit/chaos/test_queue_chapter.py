@@ -45,5 +45,13 @@ def test_a_report_has_each_round_and_counts_over_all_chapters() -> None:
     report.counts["late at most, ms"] = 7
     report.add({"records": 3})
     found = report.as_json()
-    assert found["each"] == [{"number": 0, "fault": "cut", "done_s": 2.5, "facts": {"bucket files": 3}}]
+    assert found["each"] == [{"number": 0, "fault": "cut", "done_s": 2.5, "facts": {"bucket files": 3}, "moved": None}]
     assert found["counts"] == {"records": 5, "late at most, ms": 7}
+
+
+def test_rounds_are_counted_by_the_leaders_that_moved_and_lateness_has_percentiles() -> None:
+    rounds = [QueueRound(number, "move", 1.0, moved=moved) for number, moved in enumerate((2, 0, 2, None))]
+    report = QueueReport("a queue", 1, rounds, late_ms={"after pause": [*range(100, 0, -1)]})
+    told = report.as_json()
+    assert told["rounds by the leaders that moved"] == {"0": 1, "2": 2}
+    assert told["late, ms"] == {"after pause": {"records": 100, "p50": 51, "p99": 100, "max": 100}}
