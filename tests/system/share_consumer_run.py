@@ -150,7 +150,16 @@ async def explicit_acknowledgement(bootstrap: str, name: str) -> None:
     async with ShareConsumer(ClientOptions.of(bootstrap), explicit(name)) as consumer:
         consumer.subscribe([name])
         await produce(bootstrap, name, "f")
-        assert await some(consumer, each=consumer.acknowledge) == ["f"]
+        [failed] = await one_poll(consumer)
+        with pytest.raises(InvalidOptionError, match=f"a record .* offset {failed.offset} of {name}-0 first"):
+            await consumer.poll()
+        assert consumer.unacknowledged() == [failed]
+        for record in consumer.unacknowledged():
+            consumer.acknowledge(record, AcknowledgeType.RELEASE)
+        assert consumer.unacknowledged() == []
+        [again] = await one_poll(consumer)
+        assert (again.value, again.delivery_count) == (b"f", 2)
+        consumer.acknowledge(again)
 
 
 async def shared_work(bootstrap: str, name: str) -> None:

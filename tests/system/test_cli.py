@@ -531,6 +531,21 @@ def test_a_group_seeks_an_offset_of_its_own_in_each_partition(cli: Cli, filled: 
     assert committed_by(cli, group, filled) == [3, 0]
 
 
+def test_a_new_group_is_of_the_kind_that_was_asked_for_and_another_kind_is_refused(cli: Cli, filled: str) -> None:
+    share, consumer = f"g-{uuid4().hex[:8]}", f"g-{uuid4().hex[:8]}"
+    cli.ok("group", "seek", share, f"{filled}:0=3", "--type", "share")
+    [described] = json.loads(cli.ok("group", "describe", share, "--json"))
+    assert [each["start_offset"] for each in described["partitions"]] == [3]
+    done = cli.run("group", "reset", consumer, filled, "--to-latest")
+    assert done.returncode == 0
+    assert done.stderr.decode().startswith(f"note: group {consumer!r} is new, and a consumer group; for a share group")
+    for group, wanted in ((share, "consumer"), (consumer, "share")):
+        done = cli.run("group", "reset", group, filled, "--to-latest", "--type", wanted)
+        assert (done.returncode, done.stderr.decode().count("\n")) == (1, 1)
+        assert f"not a {wanted} group" in done.stderr.decode()
+    assert cli.run("group", "reset", share, filled, "--to-latest").stderr == b""
+
+
 def test_what_is_asked_of_several_topics_by_expression_is_done_to_each(cli: Cli) -> None:
     prefix = f"cli-{uuid4().hex[:8]}"
     cli.ok("topic", "create", f"{prefix}-a", f"{prefix}-b")
@@ -648,7 +663,7 @@ def test_a_topic_that_a_measurement_creates_is_announced(cli: Cli, what: str) ->
 
 def test_only_the_partitions_that_are_named_are_moved_and_never_out_of_the_log(cli: Cli, filled: str) -> None:
     group = f"g-{uuid4().hex[:8]}"
-    first = cli.run("group", "reset", group, f"{filled}:1", "--to-offset", "99")
+    first = cli.run("group", "reset", group, f"{filled}:1", "--to-offset", "99", "--type", "consumer")
     assert (first.returncode, first.stderr.decode()) == (
         0, f"warning: {filled}-1: offset 99 is after its end: 10 is taken\n",
     )  # fmt: skip
@@ -683,7 +698,7 @@ def test_a_running_group_is_moved_and_goes_on_from_there(cli: Cli, filled: str) 
 
 def test_a_group_with_members_is_not_deleted(cli: Cli, filled: str) -> None:
     group, idle = f"g-{uuid4().hex[:8]}", f"g-{uuid4().hex[:8]}"
-    cli.ok("group", "reset", idle, filled, "--to-latest")
+    cli.ok("group", "reset", idle, filled, "--to-latest", "--type", "consumer")
     member = cli.start("consume", filled, "--group", group, stdout=subprocess.DEVNULL)
     try:
         wait_until(lambda: group_members(cli, group) == [2])
@@ -708,7 +723,7 @@ def test_a_group_with_members_is_not_deleted(cli: Cli, filled: str) -> None:
 
 def test_offsets_of_partitions_are_forgotten(cli: Cli, filled: str) -> None:
     group = f"g-{uuid4().hex[:8]}"
-    cli.ok("group", "reset", group, filled, "--to-latest")
+    cli.ok("group", "reset", group, filled, "--to-latest", "--type", "consumer")
     assert json.loads(cli.ok("group", "delete-offsets", group, f"{filled}:0", "--json")) == [
         {"topic": filled, "partition": 0, "error": None}
     ]

@@ -19,6 +19,7 @@ from ottla.cli.output import print_json, print_table
 from ottla.cli.partition_selection import Selection, parse_selection, partitions_of
 from ottla.client.admin.admin import Admin
 from ottla.client.admin.group_admin import GroupAdmin
+from ottla.client.admin.group_members import DEAD
 from ottla.client.admin.share_group_admin import ShareGroupAdmin
 from ottla.client.consuming.offsets import OffsetAt
 from ottla.client.errors import BrokerError, ClientError
@@ -32,6 +33,14 @@ if TYPE_CHECKING:
     from ottla.model.topic_partition import TopicPartition
 
 _INT64_MAX = (1 << 63) - 1
+
+type_option = click.option(
+    "--type",
+    "wanted_type",
+    type=click.Choice(("consumer", "share")),
+    help="The kind of group; one that does not exist is created as this.  [that of the group; a new one: consumer]",
+)
+"""Of the commands that move a group."""
 
 
 @click.command("delete")
@@ -144,6 +153,7 @@ def _has_members(group_id: str, what: str) -> CommandError:
 @click.option(
     "--shift-by", metavar="N", type=click.IntRange(-_INT64_MAX, _INT64_MAX), help="Forward by N, or back by -N."
 )
+@type_option
 @click.option("--dry-run", is_flag=True, help="Only show what would be written.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of partitions.")
 def reset(
@@ -157,6 +167,7 @@ def reset(
     to_datetime: str | None,
     by_duration: str | None,
     shift_by: int | None,
+    wanted_type: str | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -166,14 +177,15 @@ def reset(
     automatically and continue from the new offsets.
 
     An offset outside of the log moves to the nearer end, with a warning. All offsets are computed before the first
-    is written. A missing group is created, as a consumer group. A share group delivers everything from there on, also
-    what was accepted before.
+    is written. A missing group is created, as a consumer group unless --type says otherwise. A share group delivers
+    everything from there on, also what was accepted before.
 
     \b
     Examples:
       ottla group reset billing events --to-earliest --dry-run
       ottla group reset billing events:0,4-6 --to-datetime 2026-11-20T08:00:00Z
       ottla group reset billing --all-topics --shift-by -100
+      ottla group reset workers jobs --type share --to-latest
     """
     if bool(places) == all_topics:
         raise click.UsageError("give either TOPIC[:PARTITION,...] or --all-topics")
@@ -181,7 +193,7 @@ def reset(
     selections = None if all_topics else [parse_selection(text) for text in places]
 
     async def action(cluster: "Cluster") -> list[dict[str, Any]]:
-        return await move_group(cluster, group_id, selections, lambda _: wanted, dry_run=dry_run)
+        return await move_group(cluster, group_id, selections, lambda _: wanted, wanted_type, dry_run=dry_run)
 
     show_moved(with_cluster(bootstrap, action), as_json=as_json)
 
@@ -224,17 +236,43 @@ def _wanted(
     return said[0]
 
 
+async def _groups_of(
+    cluster: "Cluster", group_id: str, wanted_type: str | None
+) -> tuple[GroupAdmin | ShareGroupAdmin, str | None]:
+    """What moves groups of the kind that this one has, or is to have where there is none; and what to say of that.
+
+    Raises CommandError when it is of another kind.
+    """
+    share, consumer = ShareGroupAdmin(cluster), GroupAdmin(cluster)
+    if await share.is_share_group(group_id):
+        if wanted_type == "consumer":
+            raise CommandError(f"group {group_id!r} is a share group, not a consumer group")
+        return share, None
+    is_new = await consumer.state(group_id) == DEAD
+    if wanted_type == "share":
+        if not is_new:
+            raise CommandError(f"group {group_id!r} is a consumer group, not a share group")
+        return share, None
+    if not is_new or wanted_type is not None:
+        return consumer, None
+    return consumer, (
+        f"note: group {group_id!r} is new, and a consumer group; for a share group, such as that of the workers of a"
+        " queue, add --type share"
+    )
+
+
 async def move_group(
     cluster: "Cluster",
     group_id: str,
     selections: list[Selection] | None,
     wanted: "Callable[[TopicPartition], OffsetReset]",
+    wanted_type: str | None = None,
     *,
     dry_run: bool,
 ) -> list[dict[str, Any]]:
     """Decide for all partitions, with None for those the group has committed, say what is not as asked for, commit."""
-    share, admin = ShareGroupAdmin(cluster), Admin(cluster)
-    groups = share if await share.is_share_group(group_id) else GroupAdmin(cluster)
+    admin = Admin(cluster)
+    groups, note = await _groups_of(cluster, group_id, wanted_type)
     named = None if selections is None else await partitions_of(cluster, selections)
     if not dry_run and (count := await groups.send_members_away(group_id)):
         what = f"{count} member{'s' * (count != 1)}"
@@ -270,6 +308,8 @@ async def move_group(
             if error.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NON_EMPTY_GROUP):
                 raise _has_members(group_id, "was not moved") from error
             raise
+    if note is not None:
+        click.echo(note, err=True)
     return [
         {
             "group": group_id,

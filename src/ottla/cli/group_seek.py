@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.connection import bootstrap_option, with_cluster
-from ottla.cli.group_change import move_group, show_moved
+from ottla.cli.group_change import move_group, show_moved, type_option
 from ottla.cli.offset_reset import OffsetReset, ResetTo
 from ottla.cli.partition_selection import Selection
 
@@ -26,16 +26,20 @@ Positions = dict[tuple[str, int], OffsetReset]
 @bootstrap_option
 @click.argument("group_id", metavar="GROUP")
 @click.argument("places", metavar="TOPIC:PARTITION=OFFSET[,...]...", nargs=-1, required=True)
+@type_option
 @click.option("--dry-run", is_flag=True, help="Only show what would be written.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of partitions.")
-def seek(bootstrap: str, group_id: str, places: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+def seek(
+    bootstrap: str, group_id: str, places: tuple[str, ...], wanted_type: str | None, dry_run: bool, as_json: bool
+) -> None:
     """Move a group to a given offset in each partition, even while it runs.
 
     OFFSET is a number, earliest or latest. Otherwise it works like `ottla group reset`.
 
     \b
-    Example:
+    Examples:
       ottla group seek billing events:0=17,1=40 orders:0=latest
+      ottla group seek workers jobs:0=120 --type share
     """
     positions = parse_positions(places)
     topics: dict[str, list[int]] = {}
@@ -47,7 +51,7 @@ def seek(bootstrap: str, group_id: str, places: tuple[str, ...], dry_run: bool, 
         return positions[place.topic, place.partition]
 
     async def action(cluster: "Cluster") -> list[dict[str, Any]]:
-        return await move_group(cluster, group_id, selections, wanted, dry_run=dry_run)
+        return await move_group(cluster, group_id, selections, wanted, wanted_type, dry_run=dry_run)
 
     show_moved(with_cluster(bootstrap, action), as_json=as_json)
 

@@ -200,8 +200,9 @@ class ShareConsumer:
         """Records that are locked for this member now; empty when none arrives within the timeout.
 
         At most `max_records`, by default `max_poll_records`. Records whose renewal was confirmed are returned again,
-        before others. Raises InvalidOptionError in explicit mode while a returned record is not acknowledged, permanent
-        errors of brokers, and ClientError for batches that cannot be decoded, which are rejected.
+        before others. Raises InvalidOptionError in explicit mode while a returned record is not acknowledged (they are
+        `unacknowledged`), permanent errors of brokers, and ClientError for batches that cannot be decoded, which are
+        rejected.
         """
         count = self._options.max_poll_records if max_records is None else whole_number("max_records", max_records, 1)
         deadline = Deadline(self._io.clock, whole_number("timeout_ms", timeout_ms))
@@ -237,10 +238,12 @@ class ShareConsumer:
     def _settle_last_poll(self) -> None:
         if self._options.acknowledgement_mode is AcknowledgementMode.IMPLICIT:
             self._deliveries.accept_all()
-        elif self._deliveries.unacknowledged:
+        elif left := self._deliveries.unacknowledged:
+            count = f"{len(left)} records of the last poll are" if len(left) > 1 else "a record of the last poll is"
             raise InvalidOptionError(
-                f"{self._deliveries.unacknowledged} records of the last poll are not acknowledged: in explicit mode"
-                " acknowledge each before the next poll"
+                f"{count} not acknowledged, offset {left[0].offset} of {left[0].topic_partition} first: in explicit"
+                " mode acknowledge each before the next poll. `unacknowledged()` has them: acknowledge what is done,"
+                " and with AcknowledgeType.RELEASE give back what is not"
             )
 
     @contextmanager
@@ -281,6 +284,15 @@ class ShareConsumer:
                 "this consumer acknowledges implicitly: set acknowledgement_mode='explicit' to acknowledge records"
             )
         self._deliveries.acknowledge(where, offset, given)
+
+    def unacknowledged(self) -> list[ShareRecord]:
+        """The records that `poll` has returned and that are not acknowledged, in this order. In explicit mode the next
+        `poll` raises while there are any: after an error of its own a program releases what it did not come to.
+
+        >>> for record in consumer.unacknowledged():  # doctest: +SKIP
+        ...     consumer.acknowledge(record, AcknowledgeType.RELEASE)
+        """
+        return self._deliveries.unacknowledged
 
     async def commit(self) -> dict[TopicPartition, ClientError | None]:
         """Send all acknowledgements and wait for the answers: for each partition None, or what went wrong.

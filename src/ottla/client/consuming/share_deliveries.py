@@ -43,9 +43,9 @@ class ShareDeliveries:
         self._renewed: list[_Held] = []
 
     @property
-    def unacknowledged(self) -> int:
-        """Records that were returned and that nobody has acknowledged yet."""
-        return sum(held.acknowledged is None for held in self._delivered.values())
+    def unacknowledged(self) -> list[ShareRecord]:
+        """Records that were returned and that nobody has acknowledged yet, in the order in which they were."""
+        return [held.record for held in self._delivered.values() if held.acknowledged is None]
 
     @property
     def buffered(self) -> int:

@@ -77,6 +77,10 @@ class SyncShareConsumer:
         """Say what happens to a record of the last poll, or to the one at (topic, partition, offset)."""
         self._loop.invoke(self._consumer.acknowledge, record, kind)
 
+    def unacknowledged(self) -> list[ShareRecord]:
+        """The records that `poll` has returned and that are not acknowledged, in this order."""
+        return self._loop.invoke(self._consumer.unacknowledged)
+
     def commit(self) -> dict[TopicPartition, ClientError | None]:
         """Send all acknowledgements and wait for the answers: for each partition None, or what went wrong."""
         return self._loop.call(self._consumer.commit())

@@ -37,7 +37,7 @@ def test_a_record_is_acknowledged_once_with_the_last_type_given() -> None:
     deliveries, one = delivered(0, 1)
     deliveries.acknowledge(WHERE, 0, AcknowledgeType.REJECT)
     deliveries.acknowledge(WHERE, 0, AcknowledgeType.RELEASE)
-    assert deliveries.unacknowledged == 1
+    assert [each.offset for each in deliveries.unacknowledged] == [1]
     assert deliveries.take(one) == {PLACE: {0: AcknowledgeType.RELEASE}}
     assert deliveries.take(one) == {}
     with pytest.raises(InvalidOptionError, match="record 0 of t-0 cannot be acknowledged"):
@@ -77,7 +77,7 @@ def test_a_renewed_record_comes_again_once_its_renewal_is_confirmed() -> None:
     deliveries.confirm(one, PLACE, [0], succeeded=True)
     deliveries.confirm(one, PLACE, [1], succeeded=False)
     assert deliveries.give_renewed() == [record(0)]
-    assert deliveries.unacknowledged == 1
+    assert deliveries.unacknowledged == [record(0)]
 
 
 def test_the_end_of_a_session_takes_what_was_not_returned_yet() -> None:
