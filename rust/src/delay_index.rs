@@ -386,7 +386,12 @@ impl DelayIndex {
             for each in &self.runs[range] {
                 let paths: Vec<PathBuf> = each.run.paths().cloned().collect();
                 let moved = vec![(i64::MAX, each.run.moved_of_all())];
-                let with_cancels: Vec<PathBuf> = each.run.paths_with_cancels().cloned().collect();
+                // A file whose cancellations concern nothing that waits may have been removed.
+                let in_use = self.in_use(each.number).into_iter().flatten();
+                let with_cancels: Vec<PathBuf> = in_use
+                    .filter(|file| file.has_cancels)
+                    .map(|file| file.path.clone())
+                    .collect();
                 let of_files = open_files(&with_cancels)?.into_iter();
                 of_files
                     .flat_map(|file| file.cancels)

@@ -169,12 +169,6 @@ impl Run {
             .sum()
     }
 
-    /// The files that have cancellations.
-    pub fn paths_with_cancels(&self) -> impl Iterator<Item = &PathBuf> {
-        let files = self.files.iter().filter(|file| file.has_cancels);
-        files.map(|file| &file.path)
-    }
-
     /// The files of which something is left, or with `cancels` those that have cancellations too.
     pub fn in_use(&self, cancels: bool) -> impl Iterator<Item = &Bucket> {
         let files = self.files.iter().enumerate();

@@ -186,6 +186,7 @@ class Delivery:
         elif isinstance(step, int):
             self.now_ms += step
             self.move(data.draw(st.integers(1, 4)))
+            await self.buckets.remove_spent(self.index, self.progress)
         elif step == "flush":
             await self.buckets.flush(self.index, self.progress, self.position)
         elif step == "merge":
@@ -299,6 +300,26 @@ def test_a_cancellation_outlives_a_merge_without_the_run_that_it_concerns(
         await delivery.start()
         delivery.now_ms = 900
         delivery.move(2)
+
+    asyncio.run(run())
+
+
+def test_runs_are_merged_of_which_one_is_spent_and_its_file_with_cancellations_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delay_buckets, "FAN_IN", 3)
+
+    async def run() -> None:
+        delivery = Delivery(tmp_path)
+        await delivery.start()
+        cancel: Record = (0, b"k", None, [("ottla-cancel", b"")])
+        for step in ([at(10), cancel], "flush", 25, "merge", [at(500)], "flush", [at(600)], "flush", "merge"):
+            await delivery.step(step, cast("Any", Draws()))
+        assert len(delivery.files()) == 1, "they are one run"
+        delivery.now_ms = 700
+        delivery.move(5)
+        assert not delivery.waiting
+        await delivery.buckets.close()
 
     asyncio.run(run())
 
