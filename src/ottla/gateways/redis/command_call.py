@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.gateways.redis import reply as replies
 from ottla.gateways.redis.command_table import find_command
+from ottla.gateways.redis.long_work import UnfinishedError
 
 if TYPE_CHECKING:
     from ottla.gateways.redis.session import Session
@@ -13,6 +14,13 @@ if TYPE_CHECKING:
 
 def call(session: Session, arguments: list[bytes], name: bytes | None = None) -> bytes:
     """Run a command. Raises RedisError, and what a command raises that waits or lacks something (`connection`)."""
+    work = session.work
+    if work is not None:
+        if not work.is_over:
+            raise UnfinishedError(work)
+        session.work = None
+        if not work.is_stale:
+            return replies.encode(work.reply(), session.protocol)
     command = find_command(session.gateway.table, arguments, name)
     session.begin(command, arguments)
     if command.subcommands is not None and arguments[1].upper() == b"HELP":

@@ -15,7 +15,7 @@ from ottla.gateways.redis.config import RedisConfig
 from ottla.gateways.redis.connection import RedisConnection
 from ottla.gateways.redis.fetched import Fetched
 from ottla.gateways.redis.forwarding import Forwarding
-from ottla.gateways.redis.keyspace import Keyspace, TopicMissingError
+from ottla.gateways.redis.keyspace import HeldError, Keyspace, TopicMissingError
 from ottla.gateways.redis.logins import LoginMissingError, Logins
 from ottla.gateways.redis.peer_commands import PeerCommands
 from ottla.gateways.redis.remote_waits import RemoteWaits
@@ -175,6 +175,8 @@ class RedisGateway:
         """Have what a command needs, beside what was fetched for it before. Raises ApiError, RedisError."""
         if isinstance(missing, NodeMissingError):
             fetched.add(*await missing.stream.log.load_nodes(missing.index, fetched.next_bytes))
+        elif isinstance(missing, HeldError):
+            await missing.work.until_over()
         elif isinstance(missing, TopicMissingError):
             await self.keyspace.opening.open(missing.place, session.principal)
         elif isinstance(missing, LoginMissingError):

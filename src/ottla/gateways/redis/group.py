@@ -8,7 +8,7 @@ channel (`ottla.gateways.redis.group_share`). What a worker has, it has until a 
 before a time.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from ottla.gateways.redis.numbers import INT64_MAX
@@ -19,6 +19,16 @@ UNKNOWN: Final = -1
 """entries-read of a group for which it is not known."""
 NEVER: Final = -1
 FATAL_COUNT: Final = INT64_MAX
+FREED_AT_ONCE: Final = 20_000
+
+
+ID_BITS: Final = 128
+_OWNED: Final = 1 << (ID_BITS + 64)
+
+
+def _time_key(entry_id: int, consumer: "Consumer | None", delivered_ms: int) -> int:
+    """What sorts pending entries as XREADGROUP with CLAIM takes them: what nobody has, then the oldest delivery."""
+    return (0 if consumer is None else _OWNED) | delivered_ms << ID_BITS | entry_id
 
 
 class Consumer:
@@ -60,6 +70,7 @@ class Group:
     """Changes come through the methods, which keep the counts of consumers."""
 
     __slots__ = (
+        "_by_time",
         "_ids",
         "consumers",
         "entries_read",
@@ -84,6 +95,7 @@ class Group:
         self.touched: set[int] | None = None
         """Takes the ids of which something changes, while somebody wants to know."""
         self._ids = SortedIds()  # of pending
+        self._by_time: SortedIds | None = None  # of pending, where somebody asks for that: see `_time_key`
 
     def add_consumer(self, name: bytes, now_ms: int, *, is_worker: bool = False) -> Consumer:
         """The consumer of this name, made if need be."""
@@ -104,6 +116,8 @@ class Group:
             self._disown(entry_id, pending)
             pending.consumer, pending.delivered_ms, pending.count = consumer, delivered_ms, count
             pending.until_ms = until_ms
+        if self._by_time is not None:
+            self._by_time.add(_time_key(entry_id, consumer, delivered_ms))
         if consumer is not None:
             consumer.ids.add(entry_id)
         else:
@@ -114,6 +128,8 @@ class Group:
             self.on_pending(entry_id)
 
     def _disown(self, entry_id: int, pending: Pending) -> None:
+        if self._by_time is not None:
+            self._by_time.remove(_time_key(entry_id, pending.consumer, pending.delivered_ms))
         if pending.consumer is not None:
             pending.consumer.ids.remove(entry_id)
         else:
@@ -142,6 +158,17 @@ class Group:
             self.release(entry_id)
         return len(held)
 
+    def dismantle(self) -> Iterator[None]:
+        """For a group that is gone: let go of what is pending a part at a time, as freeing much of it takes long."""
+        pending = self.pending
+        while pending:
+            for _ in range(min(FREED_AT_ONCE, len(pending))):
+                pending.popitem()
+            yield
+        for ids in (self._ids, self._by_time, *(each.ids for each in self.consumers.values())):
+            if ids is not None:
+                yield from ids.dismantle()
+
     def pending_from(self, first: int, last: int) -> Iterator[tuple[int, Pending]]:
         """What is pending of an interval of ids, by id. The group may change while it is read."""
         for entry_id in self._ids.between(first, last):
@@ -155,6 +182,30 @@ class Group:
             pending = self.pending.get(entry_id)
             if pending is not None and pending.consumer is consumer:
                 yield entry_id, pending
+
+    def sort_by_time(self, at_once: int) -> Iterator[None]:
+        """Before `by_time`: where very much is pending it is kept in that order from now on, which is made bit by bit.
+        Nothing may change meanwhile.
+        """
+        if self._by_time is None and len(self.pending) > at_once:
+            by_time = SortedIds()
+            for number, (entry_id, each) in enumerate(self.pending_from(0, ID_MAX), 1):
+                by_time.add(_time_key(entry_id, each.consumer, each.delivered_ms))
+                if not number % at_once:
+                    yield
+            self._by_time = by_time
+
+    def by_time(self, latest_ms: int) -> Iterator[tuple[int, Pending]]:
+        """What nobody has, then what was delivered up to a time, each by the time of delivery."""
+        end = _OWNED | max(0, latest_ms + 1) << ID_BITS
+        if self._by_time is None:
+            keys = (_time_key(entry_id, each.consumer, each.delivered_ms) for entry_id, each in self.pending.items())
+            sorted_keys: Iterable[int] = sorted(key for key in keys if key < end)
+        else:
+            sorted_keys = self._by_time.between(0, end - 1)
+        for key in sorted_keys:
+            entry_id = key & ID_MAX
+            yield entry_id, self.pending[entry_id]
 
     @property
     def first_pending(self) -> int:

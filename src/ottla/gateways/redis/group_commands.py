@@ -1,7 +1,7 @@
 """Commands of consumer groups: XGROUP, XREADGROUP, XACK, XACKDEL, XNACK."""
 
-from collections.abc import Iterator
-from heapq import heapify, heappop
+from bisect import bisect_right
+from collections.abc import Generator
 from itertools import islice
 
 from ottla.broker.access import Operation
@@ -9,9 +9,10 @@ from ottla.gateways.redis.add_commands import parse_policy_and_ids
 from ottla.gateways.redis.deletion import delete, release_everywhere
 from ottla.gateways.redis.error import RedisError, unknown_or_wrong
 from ottla.gateways.redis.group import FATAL_COUNT, UNKNOWN, Consumer, Group
+from ottla.gateways.redis.long_work import SLICE, Steps, chunks, in_slices, slices
 from ottla.gateways.redis.numbers import find_integer, integer
-from ottla.gateways.redis.read_commands import ReadOptions, Room, entries_reply, parse_read, wait
-from ottla.gateways.redis.reply import NULL_ARRAY, OK, Pairs, Raw, Reply, entry
+from ottla.gateways.redis.read_commands import ReadOptions, Room, parse_read, wait
+from ottla.gateways.redis.reply import NULL_ARRAY, OK, Pairs, Raw, Reply, encode, entry
 from ottla.gateways.redis.session import Session
 from ottla.gateways.redis.stream import Stream
 from ottla.gateways.redis.stream_id import ID_MAX, id_bytes, id_text, parse_any_id, parse_id
@@ -24,6 +25,7 @@ from ottla.gateways.redis.stream_records import (
     Released,
 )
 from ottla.gateways.redis.trimming import is_acknowledged
+from ottla.runtime.turns import Pace
 
 _NEW = b">"
 _NO_KEY = (
@@ -50,6 +52,7 @@ def xgroup(session: Session, arguments: list[bytes]) -> Reply:
         if group is None:
             return 0
         stream.mark(session.now_ms, GroupDestroyed(group.name))
+        session.keyspace.dismantle([group])
         session.keyspace.changed(stream)
         session.keyspace.on_groups(stream)
         return 1
@@ -64,10 +67,17 @@ def xgroup(session: Session, arguments: list[bytes]) -> Reply:
         if consumer is None:
             stream.mark(session.now_ms, ConsumerSeen(group.name, arguments[4], session.now_ms))
         return int(consumer is None)
-    if consumer is None:
-        return 0
+    steps = None if consumer is None else _delete_consumer(session.now_ms, stream, group, consumer)
+    return 0 if steps is None else in_slices(session, [stream], steps)
+
+
+def _delete_consumer(now_ms: int, stream: Stream, group: Group, consumer: Consumer) -> Steps:
     pending = consumer.pending_count
-    stream.mark(session.now_ms, ConsumerDeleted(group.name, consumer.name))
+    while consumer.pending_count > SLICE:
+        held = islice(consumer.ids.between(0, ID_MAX), SLICE)
+        stream.mark(now_ms, Released(group.name, [id_bytes(each) for each in held]))
+        yield
+    stream.mark(now_ms, ConsumerDeleted(group.name, consumer.name))
     return pending
 
 
@@ -113,7 +123,7 @@ def xreadgroup(session: Session, arguments: list[bytes]) -> Reply:
     session.require_group(options.group, Operation.READ)
     keys = arguments[options.at : options.at + options.keys]
     texts = arguments[options.at + options.keys :]
-    wanted: list[tuple[bytes, Stream, Group, int | None]] = []
+    wanted: list[_Wanted] = []
     for key, text in zip(keys, texts, strict=True):
         stream = session.find(key)
         group = None if stream is None else stream.groups.get(options.group)
@@ -130,21 +140,29 @@ def xreadgroup(session: Session, arguments: list[bytes]) -> Reply:
             )
         said = ID_MAX if text == _NEW else parse_id(text)
         wanted.append((key, stream, group, None if said == ID_MAX else said))  # to Redis, the largest id is `>`
-    room = Room(options)
-    plans = [_plan(session, options, room, *each[1:]) for each in wanted]
+    return in_slices(session, [stream for _, stream, _, _ in wanted], _read(session, arguments, options, wanted))
+
+
+_Wanted = tuple[bytes, Stream, Group, int | None]
+"""A key, its stream and group, and behind which id of the history; None for what is new."""
+
+
+def _read(session: Session, arguments: list[bytes], options: ReadOptions, wanted: list[_Wanted]) -> Steps:
+    now_ms, protocol, room = session.now_ms, session.protocol, Room(options)
+    plans = []
+    for _, stream, group, after in wanted:
+        plans.append((yield from _plan(options, room, stream, group, after, now_ms)))
     items: list[tuple[bytes, Reply]] = []
     for (key, stream, group, after), plan in zip(wanted, plans, strict=True):
         if plan is None:
-            if options.consumer not in group.consumers:
-                stream.mark(session.now_ms, ConsumerSeen(group.name, options.consumer, session.now_ms))
-            else:
-                group.consumers[options.consumer].seen_ms = session.now_ms
-            continue
-        if after is not None:
-            items.append((key, _history(session, options, stream, group, plan.history)))
+            _seen(stream, group, options.consumer, now_ms)
+        elif after is not None:
+            items.append((key, (yield from _history(options, stream, group, plan.history, now_ms, protocol))))
         else:
-            items.append((key, _new(session, options, stream, group, plan)))
-    return Pairs(items) if items else wait(session, arguments, options, keys, texts)
+            items.append((key, (yield from _new(options, stream, group, plan, now_ms))))
+    if items:
+        return Pairs(items)
+    return wait(session, arguments, options, [each[0] for each in wanted], arguments[options.at + options.keys :])
 
 
 class _Plan:
@@ -157,86 +175,103 @@ class _Plan:
 
 
 def _plan(
-    session: Session, options: ReadOptions, room: Room, stream: Stream, group: Group, after: int | None
-) -> _Plan | None:
+    options: ReadOptions, room: Room, stream: Stream, group: Group, after: int | None, now_ms: int
+) -> Generator[None, None, _Plan | None]:
     plan = _Plan()
     if after is not None:
         consumer = group.consumers.get(options.consumer)
-        if consumer is not None:
-            held = (at for at, _ in group.held_from(consumer, after + 1, ID_MAX))
-            plan.history = [(at, stream.get(at)) for at in islice(held, options.count)]
+        held = () if consumer is None else group.held_from(consumer, after + 1, ID_MAX)
+        for some in chunks(at for at, _ in islice(held, options.count)):
+            plan.history += [(at, stream.get(at)) for at in some]
+            if len(some) == SLICE:
+                yield
         return plan
     left = options.count
     if options.claim_ms is not None:
-        for at, fields, idle_ms, count in _idle(session, stream, group, options.claim_ms):
-            if left == 0 or (room.is_bounded and not room.take(fields)):
-                break
-            plan.claimed.append((at, fields, idle_ms, count))
-            left = None if left is None else left - 1
+        left = yield from _plan_claims(plan, left, room, stream, group, now_ms, options.claim_ms)
     if left != 0 and stream.has_after(group.last_id):
-        found = list(islice(stream.range(group.last_id + 1, stream.last_id), left))
-        plan.fresh = [each for each in found if room.take(each[1])] if room.is_bounded else found
+        for entries in chunks(islice(stream.range(group.last_id + 1, stream.last_id), left)):
+            fresh = [each for each in entries if room.take(each[1])] if room.is_bounded else entries
+            plan.fresh += fresh
+            if len(fresh) < SLICE:
+                break
+            yield
         if plan.fresh:
             _ = stream.first_id  # may have to be read
     return plan if plan.fresh or plan.claimed else None
 
 
-def _idle(
-    session: Session, stream: Stream, group: Group, idle_min_ms: int
-) -> Iterator[tuple[int, list[bytes], int, int]]:
-    """What is pending for at least a time, what nobody has first, then the longest first. Entries are looked at as they
-    are asked for. Raises NodeMissingError.
+def _plan_claims(
+    plan: _Plan, left: int | None, room: Room, stream: Stream, group: Group, now_ms: int, idle_min_ms: int
+) -> Generator[None, None, int | None]:
+    """What is pending for at least a time, what nobody has first, then the longest first. Returns how many entries may
+    follow.
     """
-    latest_ms = session.now_ms - idle_min_ms
-    found = [
-        (each.consumer is not None, each.delivered_ms, at)
-        for at, each in group.pending.items()
-        if each.consumer is None or each.delivered_ms <= latest_ms
-    ]
-    heapify(found)
-    while found:
-        _, delivered_ms, at = heappop(found)
+    yield from group.sort_by_time(SLICE)
+    for number, (at, pending) in enumerate(group.by_time(now_ms - idle_min_ms), 1):
+        if left == 0:
+            break
+        if not number % SLICE:
+            yield
         fields = stream.get(at)
-        if fields is not None:
-            yield at, fields, session.now_ms - delivered_ms, group.pending[at].count
+        if fields is None:
+            continue
+        if room.is_bounded and not room.take(fields):
+            break
+        plan.claimed.append((at, fields, now_ms - pending.delivered_ms, pending.count))
+        left = None if left is None else left - 1
+    return left
 
 
 def _history(
-    session: Session,
     options: ReadOptions,
     stream: Stream,
     group: Group,
     history: list[tuple[int, list[bytes] | None]],
-) -> Reply:
+    now_ms: int,
+    protocol: int,
+) -> Steps:
     """What a consumer has, which counts as delivered once more; None for entries that are gone."""
-    found = [at for at, fields in history if fields is not None]
-    if found:
+    _seen(stream, group, options.consumer, now_ms)
+    parts = [b"*%d\r\n" % len(history)]
+    for number, some in enumerate(slices(history)):
+        if number:
+            yield
+        found = [at for at, fields in some if fields is not None]
         counts = [group.pending[at].count + 1 for at in found]
-        stream.mark(session.now_ms, _assigned(session, group, options.consumer, found, counts))
-    else:
-        _seen(session, stream, group, options.consumer)
-    return [[id_text(at), NULL_ARRAY if fields is None else fields] for at, fields in history]
+        if found:
+            stream.mark(now_ms, _assigned(group, options.consumer, found, counts, now_ms))
+        parts += [
+            encode([id_text(at), NULL_ARRAY], protocol) if fields is None else entry(id_text(at), fields)
+            for at, fields in some
+        ]
+    return Raw(b"".join(parts))
 
 
-def _new(session: Session, options: ReadOptions, stream: Stream, group: Group, plan: _Plan) -> Reply:
-    name, now_ms = options.consumer, session.now_ms
-    _seen(session, stream, group, name)
-    if plan.claimed:
-        ids = [at for at, _, _, _ in plan.claimed]
-        counts = [count + 1 for _, _, _, count in plan.claimed]
-        stream.mark(now_ms, _assigned(session, group, name, ids, counts))
+def _new(options: ReadOptions, stream: Stream, group: Group, plan: _Plan, now_ms: int) -> Steps:
+    name = options.consumer
+    _seen(stream, group, name, now_ms)
+    parts = [b"*%d\r\n" % (len(plan.claimed) + len(plan.fresh))]
+    for claimed in slices(plan.claimed):
+        ids = [at for at, _, _, _ in claimed]
+        stream.mark(now_ms, _assigned(group, name, ids, [count + 1 for _, _, _, count in claimed], now_ms))
+        parts += [_with_times(at, fields, idle_ms, count) for at, fields, idle_ms, count in claimed]
+        if len(claimed) == SLICE:
+            yield
     if plan.fresh:
         entries_read = entries_read_behind(stream, group, [at for at, _ in plan.fresh])
         stream.mark(now_ms, GroupSet(group.name, id_bytes(plan.fresh[-1][0]), entries_read))
+    for fresh in slices(plan.fresh):
         if not options.no_ack:
-            stream.mark(now_ms, _assigned(session, group, name, [at for at, _ in plan.fresh], [1]))
-        consumer = group.consumers[name]
-        consumer.active_ms = now_ms
-    if options.claim_ms is None:
-        return entries_reply(iter(plan.fresh))
-    parts = [_with_times(at, fields, idle_ms, count) for at, fields, idle_ms, count in plan.claimed]
-    parts += [_with_times(at, fields, 0, 0) for at, fields in plan.fresh]
-    return Raw(b"*%d\r\n%b" % (len(parts), b"".join(parts)))
+            stream.mark(now_ms, _assigned(group, name, [at for at, _ in fresh], [1], now_ms))
+        if options.claim_ms is None:
+            parts += [entry(id_text(at), fields) for at, fields in fresh]
+        else:
+            parts += [_with_times(at, fields, 0, 0) for at, fields in fresh]
+        if len(fresh) == SLICE:
+            yield
+    group.consumers[name].active_ms = now_ms
+    return Raw(b"".join(parts))
 
 
 def _with_times(at: int, fields: list[bytes], idle_ms: int, count: int) -> bytes:
@@ -244,28 +279,31 @@ def _with_times(at: int, fields: list[bytes], idle_ms: int, count: int) -> bytes
 
 
 def entries_read_behind(stream: Stream, group: Group, ids: list[int]) -> int:
-    """The logical position of a group behind entries, as Redis counts it one by one. Raises NodeMissingError."""
-    entries_read = group.entries_read
-    for at in ids:
-        if entries_read != UNKNOWN and not stream.has_tombstone(at):
-            entries_read += 1
-        elif stream.entries_added:
-            entries_read = stream.distance_to(at)
+    """The logical position of a group behind entries, as Redis counts it one by one. Raises NodeMissingError.
+
+    It is computed anew at each entry that has something deleted behind it, or as long as it is not known. Only the last
+    of the former matters, then the first entry of the stream and the last: it is known nowhere else.
+    """
+    entries_read, first = group.entries_read, 0
+    if entries_read == UNKNOWN or stream.has_tombstone(ids[0]):
+        first = max(0, bisect_right(ids, stream.max_deleted_id) - 1)
+    numbers: list[int] = sorted({*range(first, min(first + 3, len(ids))), len(ids) - 1})
+    for number in numbers:
+        if entries_read != UNKNOWN and not stream.has_tombstone(ids[number]):
+            return entries_read + len(ids) - number
+        if stream.entries_added:
+            entries_read = stream.distance_to(ids[number])
     return entries_read
 
 
-def _assigned(session: Session, group: Group, consumer: bytes, ids: list[int], counts: list[int]) -> Assigned:
-    now_ms = session.now_ms
+def _assigned(group: Group, consumer: bytes, ids: list[int], counts: list[int], now_ms: int) -> Assigned:
     return Assigned(group.name, consumer, now_ms, now_ms, [id_bytes(at) for at in ids], counts)
 
 
-def _seen(session: Session, stream: Stream, group: Group, name: bytes) -> Consumer:
-    consumer = group.consumers.get(name)
-    if consumer is None:
-        stream.mark(session.now_ms, ConsumerSeen(group.name, name, session.now_ms))
-        consumer = group.consumers[name]
-    consumer.seen_ms = session.now_ms
-    return consumer
+def _seen(stream: Stream, group: Group, name: bytes, now_ms: int) -> None:
+    if name not in group.consumers:
+        stream.mark(now_ms, ConsumerSeen(group.name, name, now_ms))
+    group.consumers[name].seen_ms = now_ms
 
 
 # --- settling -------------------------------------------------------------------------------------------------------
@@ -283,13 +321,26 @@ def xack(session: Session, arguments: list[bytes]) -> Reply:
     found = find_group(session, arguments[1], arguments[2])
     if found is None:
         return 0
-    stream, group = found
-    wanted = dict.fromkeys(parse_id(each) for each in arguments[3:])
-    ids = [at for at in wanted if at in group.pending]
-    if ids:
-        stream.mark(session.now_ms, Released(group.name, [id_bytes(at) for at in ids]))
-        session.keyspace.changes += 1
-    return len(ids)
+    return in_slices(session, [found[0]], _acknowledge(session, *found, arguments))
+
+
+def _acknowledge(session: Session, stream: Stream, group: Group, arguments: list[bytes]) -> Steps:
+    now_ms, keyspace = session.now_ms, session.keyspace
+    wanted: dict[int, None] = {}
+    for at in range(3, len(arguments), SLICE):
+        if at > 3:
+            yield
+        wanted.update(dict.fromkeys(map(parse_id, arguments[at : at + SLICE])))
+    count = 0
+    for number, some in enumerate(chunks(wanted)):
+        if number:
+            yield
+        ids = [id_bytes(at) for at in some if at in group.pending]
+        if ids:
+            stream.mark(now_ms, Released(group.name, ids))
+            count += len(ids)
+    keyspace.changes += count > 0
+    return count
 
 
 def xackdel(session: Session, arguments: list[bytes]) -> Reply:
@@ -299,25 +350,35 @@ def xackdel(session: Session, arguments: list[bytes]) -> Reply:
     found = find_group(session, arguments[1], arguments[2])
     if found is None:
         return [-1] * len(wanted)
-    stream, group = found
-    present = {at: stream.get(at) is not None for at in wanted}
+    return in_slices(session, [found[0]], _acknowledge_and_delete(session, *found, policy, wanted))
+
+
+def _acknowledge_and_delete(session: Session, stream: Stream, group: Group, policy: str, wanted: list[int]) -> Steps:
+    now_ms, keyspace, pace = session.now_ms, session.keyspace, Pace(SLICE)
+    present: dict[int, bool] = {}
+    for at in wanted:
+        if pace.is_enough():
+            yield
+        present[at] = stream.get(at) is not None
     results: list[int] = []
     for at in wanted:
+        if pace.is_enough():
+            yield
         if at not in group.pending:
             results.append(-1)
             continue
-        stream.mark(session.now_ms, Released(group.name, [id_bytes(at)]))
+        stream.mark(now_ms, Released(group.name, [id_bytes(at)]))
         if not present[at]:
             results.append(1)
         elif policy == "acked" and not is_acknowledged(stream, at):
             results.append(2)
         else:
             present[at] = False
-            delete(stream, [at], session.now_ms)
+            delete(stream, [at], now_ms)
             if policy == "delref":
-                release_everywhere(stream, [at], session.now_ms)
+                release_everywhere(stream, [at], now_ms)
             results.append(1)
-    session.keyspace.changed(stream)
+    keyspace.changed(stream)
     return results
 
 
@@ -328,20 +389,36 @@ def xnack(session: Session, arguments: list[bytes]) -> Reply:
     found = find_group(session, arguments[1], arguments[2])
     if found is None:
         raise RedisError(b"NOGROUP No such key '%s' or consumer group '%s'" % (arguments[1], arguments[2]))
-    stream, group = found
-    ids: list[int] = []
-    counts: list[int] = []
-    for entry_id in wanted:
-        pending = group.pending.get(entry_id)
-        if pending is None and not (is_forced and stream.get(entry_id) is not None):
-            continue
-        ids.append(entry_id)
-        counts.append(_nacked_count(mode, 0 if pending is None else pending.count, retries))
-    if ids:
-        texts_of = [id_bytes(each) for each in ids]
-        stream.mark(session.now_ms, Assigned(group.name, None, session.now_ms, 0, texts_of, counts))
-        session.keyspace.changed(stream)
-    return len(ids)
+    return in_slices(session, [found[0]], _give_back(session, *found, list(wanted), mode, retries, is_forced=is_forced))
+
+
+def _give_back(
+    session: Session,
+    stream: Stream,
+    group: Group,
+    wanted: list[int],
+    mode: bytes,
+    retries: int | None,
+    *,
+    is_forced: bool,
+) -> Steps:
+    now_ms, keyspace = session.now_ms, session.keyspace
+    counts: dict[int, int] = {}
+    for some in slices(wanted):
+        for entry_id in some:
+            pending = group.pending.get(entry_id)
+            if pending is not None or (is_forced and stream.get(entry_id) is not None):
+                counts[entry_id] = _nacked_count(mode, 0 if pending is None else pending.count, retries)
+        if len(some) == SLICE:
+            yield
+    for given in chunks(counts.items()):
+        ids = [id_bytes(entry_id) for entry_id, _ in given]
+        stream.mark(now_ms, Assigned(group.name, None, now_ms, 0, ids, [count for _, count in given]))
+        if len(given) == SLICE:
+            yield
+    if counts:
+        keyspace.changed(stream)
+    return len(counts)
 
 
 def _nack_options(arguments: list[bytes]) -> tuple[bytes, list[bytes], int | None, bool]:

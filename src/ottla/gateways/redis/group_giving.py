@@ -102,7 +102,7 @@ class GroupGiving:
     ) -> Acquired:
         fetched = Fetched()
         while True:
-            await self._open.gateway.until_free()
+            await self._open.until_free()
             if not self._open.is_current:
                 return Acquired(b"", [])
             count = min(max_records, self._allowed(limits), limits.locks_max - self._open.holds.count)
@@ -115,7 +115,7 @@ class GroupGiving:
                 raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{place} cannot be read: {error}") from error
             if found is None:
                 return Acquired(b"", [])
-            await self._open.gateway.until_free()
+            await self._open.until_free()
             try:
                 acquired = self._give(member_id, limits, found, fetched, batch_size)
             except NodeMissingError as missing:

@@ -51,14 +51,14 @@ class GroupSettling:
         delay: Delay | None,
     ) -> ErrorCode | asyncio.Future[ErrorCode]:
         """What is decided at once, or a future. The member has the entries no longer when it returns."""
-        if self._open.gateway.keyspace.is_holding:
+        if not self._open.is_free:
             return self._open.tasks.spawn(self._settle_when_free(member_id, runs, limits, delay), "redis-group-settle")
         return self._settle(member_id, runs, limits, delay)
 
     async def _settle_when_free(
         self, member_id: str, runs: list[tuple[int, int, int]], limits: ShareLimits, delay: Delay | None
     ) -> ErrorCode:
-        await self._open.gateway.until_free()
+        await self._open.until_free()
         begun = self._settle(member_id, runs, limits, delay)
         return begun if isinstance(begun, ErrorCode) else await begun
 
@@ -177,7 +177,7 @@ class GroupSettling:
             error = refusal.code
         finally:
             self.aside -= len(archived)
-        await self._open.gateway.until_free()
+        await self._open.until_free()
         if not self._open.is_current:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         now_ms = self._open.clock.now_ms()

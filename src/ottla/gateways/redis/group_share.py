@@ -78,7 +78,7 @@ class GroupShare:
         opened = self._open
         ids = list(opened.group.pending)
         for at in range(0, len(ids), LEARNED_MAX):
-            await opened.gateway.until_free()
+            await opened.until_free()
             if not self.is_current:
                 return
             now_ms = opened.clock.now_ms()
@@ -86,7 +86,7 @@ class GroupShare:
             with opened.changing():
                 opened.holds.free(orphans, now_ms)
             await next_turn()
-        await opened.gateway.until_free()
+        await opened.until_free()
         if self.is_current:
             with opened.changing():
                 for name in [each.name for each in opened.group.consumers.values() if each.is_worker]:

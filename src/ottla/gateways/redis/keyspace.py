@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from ottla.gateways.redis.adoption import Adoption
 from ottla.gateways.redis.error import RedisError
+from ottla.gateways.redis.group import FREED_AT_ONCE, Group
 from ottla.gateways.redis.key_opening import KeyOpening
 from ottla.gateways.redis.key_topics import KeyTopics
 from ottla.gateways.redis.node_cache import NodeCache
@@ -28,11 +29,13 @@ from ottla.model import redis_key
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.native.errors import KernelError
+from ottla.runtime.turns import next_turn
 from ottla.settings.topic_settings import REDIS_KEY
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.gateways.redis.config import RedisConfig
+    from ottla.gateways.redis.long_work import LongWork
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +58,14 @@ class LoadingError(Exception):
     """A stream is being read from its log."""
 
 
+class HeldError(LoadingError):
+    """A stream is held by a command that is not over (`ottla.gateways.redis.long_work`)."""
+
+    def __init__(self, work: LongWork) -> None:
+        super().__init__("a command is not over")
+        self.work = work
+
+
 class Keyspace:
     """Belongs to the event loop."""
 
@@ -68,7 +79,10 @@ class Keyspace:
         """How many changes there were, as INFO counts them."""
         self.spare: dict[Place, Stream] = {}
         """Streams of topics without a key."""
+        self._held: dict[Stream, LongWork] = {}
+        """Streams that a command changes which is not over: nobody else sees them, and nothing of them is written."""
         self._dirty: list[Stream] = []
+        self._is_flushing = False
         self._failed: dict[Place, Stream] = {}
         self._leaving: dict[Place, Flush] = {}
         """Keys that are gone by changes which are not on disk yet: a crash would bring them back."""
@@ -109,6 +123,8 @@ class Keyspace:
             self._lose(stream)
             self._require_here((database, key))
             return None
+        if self._held and stream in self._held:
+            raise HeldError(self._held[stream])
         if stream.expires_ms is not None and stream.expires_ms <= now_ms:
             self.delete(stream, now_ms)
             return None
@@ -222,8 +238,16 @@ class Keyspace:
         self._keep_spare(stream)
 
     def _end(self, stream: Stream, now_ms: int) -> None:
+        groups = list(stream.groups.values())
         stream.mark(now_ms, Ended())
         stream.log.ended()
+        self.dismantle(groups)
+
+    def dismantle(self, groups: Iterable[Group]) -> None:
+        """Groups are gone: free what they have a part at a time."""
+        large = [each for each in groups if len(each.pending) > FREED_AT_ONCE]
+        if large:
+            self._broker.tasks.spawn(_dismantle(large), "redis-free-groups")
 
     def revive(self, stream: Stream, now_ms: int) -> bool:
         """Another protocol has written to a topic without a key: make the key anew; returns whether there is one."""
@@ -243,11 +267,17 @@ class Keyspace:
             if stream.key is not None and stream.expires_ms == at_ms and stream.log.is_current:
                 if at_ms > now_ms:
                     self.expire_later(stream, at_ms)
+                elif stream in self._held:
+                    self._broker.tasks.spawn(self._expire_freed(stream, at_ms), "redis-expire")
                 else:
                     self.find(stream.database, stream.key, now_ms)
 
         left_ms = at_ms - self._broker.clock.now_ms()
         self._broker.timer.schedule(min(max(left_ms, 0) + 1, EXPIRY_LOOK_MS), expire)
+
+    async def _expire_freed(self, stream: Stream, at_ms: int) -> None:
+        await self._held[stream].until_over()
+        self.expire_later(stream, at_ms)
 
     def rename(self, stream: Stream, database: int, key: bytes, now_ms: int) -> None:
         """A stream is the value of another key from now on, in place of what that had."""
@@ -441,11 +471,16 @@ class Keyspace:
 
     def _journaled(self, stream: Stream) -> None:
         self.awaited.add(stream.log.journal_began())
-        if not self._dirty:
-            asyncio.get_running_loop().call_soon(self._flush_soon)
         self._dirty.append(stream)
+        self._begin_flush()
+
+    def _begin_flush(self) -> None:
+        if not self._is_flushing:
+            self._is_flushing = True
+            asyncio.get_running_loop().call_soon(self._flush_soon)
 
     def _flush_soon(self) -> None:
+        self._is_flushing = False
         if not self.is_holding:
             self.flush()
 
@@ -453,9 +488,31 @@ class Keyspace:
         """Write what has changed."""
         dirty, self._dirty = self._dirty, []
         for stream in dirty:
-            if stream.journal:
+            if stream in self._held:
+                self._dirty.append(stream)
+            elif stream.journal:
                 stream.log.flush()
         self.cache.trim()
+
+    def hold(self, stream: Stream, work: LongWork) -> None:
+        """A command on a stream is not over: others wait, and nothing of it is written."""
+        self._held[stream] = work
+
+    def let_go(self, stream: Stream) -> None:
+        """The command is over."""
+        del self._held[stream]
+        self._begin_flush()
+
+    def is_free(self, stream: Stream) -> bool:
+        """Whether no transaction and no command on a stream is under way."""
+        return not self.is_holding and stream not in self._held
+
+    async def until_free_of(self, stream: Stream) -> None:
+        """Wait until no transaction and no command on a stream is under way."""
+        await self.until_free()
+        while stream in self._held:
+            await self._held[stream].until_over()
+            await self.until_free()
 
     def _on_failed(self, stream: Stream) -> None:
         """Changes were not written: the stream is what its log says."""
@@ -477,6 +534,12 @@ class Keyspace:
             self.place_stream(stream)
         finally:
             self._failed.pop(place, None)
+
+
+async def _dismantle(groups: list[Group]) -> None:
+    for group in groups:
+        for _ in group.dismantle():
+            await next_turn()
 
 
 async def _at_once() -> None:

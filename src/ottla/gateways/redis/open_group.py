@@ -85,6 +85,15 @@ class OpenGroup:
             and self.gateway.keyspace.serves(stream)
         )
 
+    @property
+    def is_free(self) -> bool:
+        """Whether the group may be changed now: no command of a Redis client on the stream is under way."""
+        return self.gateway.keyspace.is_free(self.stream)
+
+    async def until_free(self) -> None:
+        """Wait until the group may be changed."""
+        await self.gateway.keyspace.until_free_of(self.stream)
+
     def written(self) -> ErrorCode | asyncio.Future[ErrorCode]:
         """When all that was changed so far is on disk, or is not to be."""
         flush = self.stream.log.latest
@@ -111,13 +120,13 @@ class OpenGroup:
 
     def when_free(self, change: Callable[[], None]) -> None:
         """Make a change when no transaction of a Redis client is under way."""
-        if self.gateway.keyspace.is_holding:
+        if not self.is_free:
             self.tasks.spawn(self._later(change), "redis-group")
         elif self.is_current:
             change()
 
     async def _later(self, change: Callable[[], None]) -> None:
-        await self.gateway.until_free()
+        await self.until_free()
         if self.is_current:
             change()
 

@@ -1,13 +1,14 @@
 """Commands about what is pending in a group: XPENDING, XCLAIM, XAUTOCLAIM."""
 
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from ottla.gateways.redis.error import SYNTAX, RedisError, no_group
-from ottla.gateways.redis.group import Consumer, Group
+from ottla.gateways.redis.group import Consumer, Group, Pending
 from ottla.gateways.redis.group_commands import find_group
+from ottla.gateways.redis.long_work import SLICE, Steps, chunks, in_slices, slices
 from ottla.gateways.redis.numbers import INT64_MAX, find_integer, integer
-from ottla.gateways.redis.read_commands import entries_reply
-from ottla.gateways.redis.reply import NULL_ARRAY, Reply
+from ottla.gateways.redis.reply import NULL_ARRAY, Raw, Reply, bulk, entry
 from ottla.gateways.redis.session import Session
 from ottla.gateways.redis.stream import Stream
 from ottla.gateways.redis.stream_id import ID_MAX, id_bytes, id_text, parse_end, parse_id, parse_start
@@ -40,23 +41,29 @@ def xpending(session: Session, arguments: list[bytes]) -> Reply:
     count = max(0, integer(arguments[at + 2]))
     first, last = parse_start(arguments[at]), parse_end(arguments[at + 1])
     name = arguments[at + 3] if at + 3 < len(arguments) else None
-    _, group = _require_group(session, arguments)
+    stream, group = _require_group(session, arguments)
     wanted = None if name is None else group.consumers.get(name)
     if name is not None and wanted is None:
         return []
-    rows: list[Reply] = []
-    for entry_id, pending in (
-        group.pending_from(first, last) if wanted is None else group.held_from(wanted, first, last)
-    ):
+    found = group.pending_from(first, last) if wanted is None else group.held_from(wanted, first, last)
+    return in_slices(session, [stream], _rows(found, count, idle_min_ms, session.now_ms))
+
+
+def _rows(found: Iterator[tuple[int, Pending]], count: int, idle_min_ms: int, now_ms: int) -> Steps:
+    rows: list[bytes] = []
+    for number, (entry_id, pending) in enumerate(found, 1):
         if len(rows) >= count:
             break
+        if not number % SLICE:
+            yield
         consumer = pending.consumer
-        idle_ms = session.now_ms - pending.delivered_ms
+        idle_ms = now_ms - pending.delivered_ms
         if idle_min_ms and idle_ms < idle_min_ms:
             continue
         owner = b"" if consumer is None else consumer.name
-        rows.append([id_text(entry_id), owner, NOBODYS_IDLE if consumer is None else max(0, idle_ms), pending.count])
-    return rows
+        shown_ms = NOBODYS_IDLE if consumer is None else max(0, idle_ms)
+        rows.append(b"*4\r\n%b%b:%d\r\n:%d\r\n" % (bulk(id_text(entry_id)), bulk(owner), shown_ms, pending.count))
+    return Raw(b"*%d\r\n%b" % (len(rows), b"".join(rows)))
 
 
 def _summary(group: Group) -> Reply:
@@ -74,11 +81,15 @@ def _summary(group: Group) -> Reply:
 class _Claim:
     """The options of XCLAIM; times and counts are None where nothing was said."""
 
-    def __init__(self, arguments: list[bytes], now_ms: int) -> None:
+    def __init__(self) -> None:
         self.ids: list[int] = []
         self.is_forced = self.just_ids = False
         self.count: int | None = None
         self.last_id = 0
+        self.delivered_ms = 0
+
+    def parse(self, arguments: list[bytes], now_ms: int) -> Iterator[None]:
+        """Read them, a slice at a time. Raises RedisError."""
         delivered_ms: int | None = None
         at = 5
         while at < len(arguments):
@@ -87,6 +98,8 @@ class _Claim:
             except RedisError:
                 break
             at += 1
+            if not at % SLICE:
+                yield
         while at < len(arguments):
             option, has_more = arguments[at].upper(), at + 1 < len(arguments)
             if option == b"FORCE":
@@ -108,53 +121,69 @@ class _Claim:
             at += 1
         self.delivered_ms = now_ms if delivered_ms is None or not 0 <= delivered_ms <= now_ms else delivered_ms
 
+    def count_of(self, pending: Pending | None, taken: int | None, idle_min_ms: int, now_ms: int) -> int | None:
+        """How often an entry was delivered once it is claimed, None where it is not; `taken` is that of an entry which
+        the command has claimed before.
+        """
+        if taken is not None:
+            if idle_min_ms and now_ms - self.delivered_ms < idle_min_ms:
+                return None
+            count = taken
+        elif pending is None:
+            if not self.is_forced:
+                return None
+            count = 1
+        else:
+            if pending.consumer is not None and idle_min_ms and now_ms - pending.delivered_ms < idle_min_ms:
+                return None
+            count = pending.count
+        if self.count is not None and self.count >= 0:
+            return self.count
+        return count if self.just_ids else count + 1
+
 
 def xclaim(session: Session, arguments: list[bytes]) -> Reply:
     """Have entries that others have."""
-    now_ms = session.now_ms
     stream, group = _require_group(session, arguments)
     idle_min_ms = max(0, integer(arguments[4], "ERR Invalid min-idle-time argument for XCLAIM"))
-    claim = _Claim(arguments, now_ms)
-    found = {entry_id: stream.get(entry_id) for entry_id in claim.ids}
+    return in_slices(session, [stream], _claim(session, stream, group, arguments, idle_min_ms))
+
+
+def _claim(session: Session, stream: Stream, group: Group, arguments: list[bytes], idle_min_ms: int) -> Steps:
+    now_ms, keyspace, claim = session.now_ms, session.keyspace, _Claim()
+    yield from claim.parse(arguments, now_ms)
+    found: dict[int, list[bytes] | None] = {}
+    for some in slices(claim.ids):
+        found.update((entry_id, stream.get(entry_id)) for entry_id in some)
+        if len(some) == SLICE:
+            yield
     if claim.last_id > group.last_id:
         stream.mark(now_ms, GroupSet(group.name, id_bytes(claim.last_id), group.entries_read))
-    consumer = _consumer(session, stream, group, arguments[3])
-    gone: list[int] = []
+    consumer = _consumer(stream, group, arguments[3], now_ms)
+    gone: dict[int, None] = {}
     taken: dict[int, int] = {}
     order: list[int] = []
-    for entry_id in claim.ids:
+    for number, entry_id in enumerate(claim.ids, 1):
+        if not number % SLICE:
+            yield
         pending = group.pending.get(entry_id)
         if found[entry_id] is None:
-            if pending is not None and entry_id not in gone:
-                gone.append(entry_id)
+            if pending is not None:
+                gone[entry_id] = None
             continue
-        count = taken.get(entry_id)
+        count = claim.count_of(pending, taken.get(entry_id), idle_min_ms, now_ms)
         if count is None:
-            if pending is None:
-                if not claim.is_forced:
-                    continue
-                count = 1
-            else:
-                if pending.consumer is not None and idle_min_ms and now_ms - pending.delivered_ms < idle_min_ms:
-                    continue
-                count = pending.count
-        elif idle_min_ms and now_ms - claim.delivered_ms < idle_min_ms:
             continue
-        if claim.count is not None and claim.count >= 0:
-            count = claim.count
-        elif not claim.just_ids:
-            count += 1
         taken[entry_id] = count
         order.append(entry_id)
-    _release(stream, group, gone, now_ms)
-    _assign(stream, group, consumer, taken, now_ms, claim.delivered_ms)
-    session.keyspace.changes += 1
-    return _claimed(order, found, just_ids=claim.just_ids)
+    yield from _release(stream, group, gone, now_ms)
+    yield from _assign(stream, group, consumer, taken, now_ms, claim.delivered_ms)
+    keyspace.changes += 1
+    return (yield from _claimed(order, found, just_ids=claim.just_ids))
 
 
 def xautoclaim(session: Session, arguments: list[bytes]) -> Reply:
     """Have entries that others have had for too long."""
-    now_ms = session.now_ms
     idle_min_ms = max(0, integer(arguments[4], "ERR Invalid min-idle-time argument for XAUTOCLAIM"))
     first = parse_start(arguments[5])
     count, just_ids = 100, False
@@ -173,19 +202,37 @@ def xautoclaim(session: Session, arguments: list[bytes]) -> Reply:
             raise RedisError(SYNTAX)
         at += 1
     stream, group = _require_group(session, arguments)
+    steps = _claim_idle(session, stream, group, arguments[3], idle_min_ms, first, count, just_ids=just_ids)
+    return in_slices(session, [stream], steps)
+
+
+def _claim_idle(
+    session: Session,
+    stream: Stream,
+    group: Group,
+    name: bytes,
+    idle_min_ms: int,
+    first: int,
+    count: int,
+    *,
+    just_ids: bool,
+) -> Steps:
+    now_ms, keyspace = session.now_ms, session.keyspace
     attempts = count * ATTEMPTS_FACTOR
-    gone: list[int] = []
+    gone: dict[int, None] = {}
     taken: dict[int, int] = {}
     found: dict[int, list[bytes] | None] = {}
     following = 0
-    for entry_id, pending in group.pending_from(first, ID_MAX):
+    for number, (entry_id, pending) in enumerate(group.pending_from(first, ID_MAX), 1):
         if not attempts or not count:
             following = entry_id
             break
+        if not number % SLICE:
+            yield
         attempts -= 1
         fields = stream.get(entry_id)
         if fields is None:
-            gone.append(entry_id)
+            gone[entry_id] = None
             count -= 1
             continue
         if idle_min_ms and now_ms - pending.delivered_ms < idle_min_ms:
@@ -193,35 +240,54 @@ def xautoclaim(session: Session, arguments: list[bytes]) -> Reply:
         taken[entry_id] = pending.count + (not just_ids)
         found[entry_id] = fields
         count -= 1
-    consumer = _consumer(session, stream, group, arguments[3])
-    _release(stream, group, gone, now_ms)
-    _assign(stream, group, consumer, taken, now_ms, now_ms)
-    session.keyspace.changes += 1
-    return [id_text(following), _claimed(list(taken), found, just_ids=just_ids), [id_text(each) for each in gone]]
+    consumer = _consumer(stream, group, name, now_ms)
+    yield from _release(stream, group, gone, now_ms)
+    yield from _assign(stream, group, consumer, taken, now_ms, now_ms)
+    keyspace.changes += 1
+    claimed = yield from _claimed(list(taken), found, just_ids=just_ids)
+    return [id_text(following), claimed, (yield from _texts(gone))]
 
 
-def _consumer(session: Session, stream: Stream, group: Group, name: bytes) -> Consumer:
+def _consumer(stream: Stream, group: Group, name: bytes, now_ms: int) -> Consumer:
     if name not in group.consumers:
-        stream.mark(session.now_ms, ConsumerSeen(group.name, name, session.now_ms))
+        stream.mark(now_ms, ConsumerSeen(group.name, name, now_ms))
     consumer = group.consumers[name]
-    consumer.seen_ms = session.now_ms
+    consumer.seen_ms = now_ms
     return consumer
 
 
-def _release(stream: Stream, group: Group, ids: list[int], now_ms: int) -> None:
-    if ids:
-        stream.mark(now_ms, Released(group.name, [id_bytes(each) for each in ids]))
+def _release(stream: Stream, group: Group, ids: Iterable[int], now_ms: int) -> Iterator[None]:
+    for some in chunks(ids):
+        stream.mark(now_ms, Released(group.name, [id_bytes(each) for each in some]))
+        if len(some) == SLICE:
+            yield
 
 
 def _assign(
     stream: Stream, group: Group, consumer: Consumer, taken: dict[int, int], now_ms: int, delivered_ms: int
-) -> None:
-    if taken:
-        ids = [id_bytes(each) for each in taken]
-        stream.mark(now_ms, Assigned(group.name, consumer.name, now_ms, delivered_ms, ids, list(taken.values())))
+) -> Iterator[None]:
+    for some in chunks(taken.items()):
+        ids, counts = [id_bytes(entry_id) for entry_id, _ in some], [count for _, count in some]
+        stream.mark(now_ms, Assigned(group.name, consumer.name, now_ms, delivered_ms, ids, counts))
+        if len(some) == SLICE:
+            yield
 
 
-def _claimed(ids: list[int], found: dict[int, list[bytes] | None], *, just_ids: bool) -> Reply:
+def _claimed(ids: list[int], found: dict[int, list[bytes] | None], *, just_ids: bool) -> Steps:
     if just_ids:
-        return [id_text(each) for each in ids]
-    return entries_reply((each, fields) for each in ids if (fields := found[each]) is not None)
+        return (yield from _texts(ids))
+    parts = [b"*%d\r\n" % len(ids)]
+    for some in slices(ids):
+        parts += [entry(id_text(each), found[each] or []) for each in some]
+        if len(some) == SLICE:
+            yield
+    return Raw(b"".join(parts))
+
+
+def _texts(ids: Collection[int]) -> Steps:
+    parts = [b"*%d\r\n" % len(ids)]
+    for some in chunks(ids):
+        parts += [bulk(id_text(each)) for each in some]
+        if len(some) == SLICE:
+            yield
+    return Raw(b"".join(parts))

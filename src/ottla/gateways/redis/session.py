@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.gateways.redis.access import Access
 from ottla.gateways.redis.acl_commands import DEFAULT_USER
 from ottla.gateways.redis.error import RedisError
-from ottla.gateways.redis.keyspace import LoadingError, TopicMissingError
+from ottla.gateways.redis.keyspace import HeldError, LoadingError, TopicMissingError
 from ottla.gateways.redis.logins import LoginMissingError
 from ottla.gateways.redis.placement import ElsewhereError, Place
 from ottla.gateways.redis.reply import RESP2, Reply, bulks_of
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.gateways.redis.command_table import Command
     from ottla.gateways.redis.gateway import RedisGateway
     from ottla.gateways.redis.keyspace import Keyspace
+    from ottla.gateways.redis.long_work import LongWork
 
 
 HELD_BYTES_MAX: Final = 512 * 1024 * 1024
@@ -81,6 +82,7 @@ class Session:
         "queued",
         "user",
         "watched",
+        "work",
     )
 
     def __init__(
@@ -107,6 +109,8 @@ class Session:
         self._shown = shown
         self.checked: tuple[bytes, bytes, bool] | None = None
         """A name, a password, and whether it is right: what AUTH waited for."""
+        self.work: LongWork | None = None
+        """What the command under way has not done yet."""
         self.held_bytes = 0
         """What its transaction holds."""
         self._seen_users: object = None
@@ -274,9 +278,11 @@ class Session:
 
     @property
     def has_changed(self) -> bool:
-        """Whether something that is watched has changed."""
+        """Whether something that is watched has changed. Raises HeldError where that is not known yet."""
         try:
             return any(self.keyspace.version_of(each, self.now_ms) != seen for each, seen in self.watched.items())
+        except HeldError:
+            raise
         except (ElsewhereError, TopicMissingError, LoadingError):
             return True
 

@@ -10,6 +10,7 @@ from typing import Final
 
 BLOCK_IDS: Final = 512
 """A block with twice as many is halved."""
+BLOCKS_FREED_AT_ONCE: Final = 50
 
 
 class SortedIds:
@@ -77,6 +78,12 @@ class SortedIds:
             del self._blocks[at], self._lasts[at]
         else:
             self._lasts[at] = block[-1]
+
+    def dismantle(self) -> Iterator[None]:
+        """For ids that nobody needs: let go of them a part at a time."""
+        while self._blocks:
+            del self._blocks[-BLOCKS_FREED_AT_ONCE:], self._lasts[-BLOCKS_FREED_AT_ONCE:]
+            yield
 
     def between(self, first: int, last: int) -> Iterator[int]:
         """The ids of an interval. Some may come and go meanwhile: whether these are given is open."""

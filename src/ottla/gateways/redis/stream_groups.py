@@ -95,7 +95,7 @@ class StreamGroups:
         partition = self._partition(key)
         stream = await self._stream_of(partition.topic_partition.topic)
         last_id = await self._id_before(key, partition, stream, offset)
-        await self._gateway.until_free()
+        await self._gateway.keyspace.until_free_of(stream)
         name = key.group_id.encode()
         marks: list[Mark] = []
         group = stream.groups.get(name)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.gateways.redis.group import Group
-from ottla.gateways.redis.group_commands import _idle
+from ottla.gateways.redis.group_commands import _Plan, _plan_claims
+from ottla.gateways.redis.read_commands import ReadOptions, Room
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from((b"a", b"b", None)), st.integers(0, 9))))
@@ -31,6 +32,40 @@ def test_what_consumers_have_is_what_is_pending(changes: list[tuple[int, bytes |
         assert [at for at, _ in group.pending_from(0, 9)] == sorted(owners)
 
 
+_TIMES = st.tuples(st.sampled_from(("assign", "release", "remove")), st.sampled_from((b"a", b"b", None)))
+
+
+@given(st.lists(st.tuples(_TIMES, st.integers(0, 9), st.integers(0, 30))), st.integers(0, 30), st.booleans())
+def test_the_oldest_delivery_comes_first(
+    changes: list[tuple[tuple[str, bytes | None], int, int]], latest_ms: int, is_large: bool
+) -> None:
+    group = Group(b"g", 0, 0)
+    group.assign(1, None, 0, 1)
+    for at, ((kind, name), entry_id, delivered_ms) in enumerate(changes):
+        if is_large and at == len(changes) // 2:
+            assert len(list(group.sort_by_time(1))) in (0, len(group.pending))
+        if kind == "assign":
+            group.assign(entry_id, None if name is None else group.add_consumer(name, 0), delivered_ms, 1)
+        elif kind == "release":
+            group.release(entry_id)
+        elif name is not None:
+            group.remove_consumer(name)
+    rows = [(each.consumer is not None, each.delivered_ms, at) for at, each in group.pending.items()]
+    wanted = [at for is_owned, delivered_ms, at in sorted(rows) if not is_owned or delivered_ms <= latest_ms]
+    assert [at for at, _ in group.by_time(latest_ms)] == wanted
+
+
+def test_a_group_that_is_gone_is_let_go_of_bit_by_bit() -> None:
+    group = Group(b"g", 0, 0)
+    for entry_id in range(50_000):
+        group.assign(entry_id, group.add_consumer(b"a", 0), 0, 1)
+    for _ in group.sort_by_time(10_000):
+        pass
+    sizes = [len(group.pending) for _ in group.dismantle()]
+    assert sizes[:3] == [30_000, 10_000, 0]
+    assert list(group.by_time(9)) == []
+
+
 def test_entries_that_are_not_claimed_are_not_looked_at() -> None:
     group = Group(b"g", 0, 0)
     consumer = group.add_consumer(b"a", 0)
@@ -39,9 +74,8 @@ def test_entries_that_are_not_claimed_are_not_looked_at() -> None:
     group.assign(5, None, 0, 7)
     stream: Any = Mock()
     stream.get.side_effect = lambda entry_id: None if entry_id == 3 else [b"f", b"v"]
-    session: Any = Mock(now_ms=100)
-    idle = _idle(session, stream, group, 10)
-    assert next(idle) == (5, [b"f", b"v"], 100, 7)
-    assert next(idle) == (2, [b"f", b"v"], 80, 1)
+    plan, options = _Plan(), ReadOptions()
+    for _ in _plan_claims(plan, 2, Room(options), stream, group, 100, 10):
+        pass
+    assert plan.claimed == [(5, [b"f", b"v"], 100, 7), (2, [b"f", b"v"], 80, 1)]
     assert [each.args[0] for each in stream.get.call_args_list] == [5, 3, 2]
-    assert list(idle) == [(1, [b"f", b"v"], 70, 1)]

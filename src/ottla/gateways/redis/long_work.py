@@ -1,0 +1,134 @@
+"""Commands with very much to do: a slice of it in each turn of the event loop, so that nobody waits for all of it.
+
+    XGROUP DELCONSUMER of a million pending entries
+    slice | others' commands | slice | others' commands ... | reply
+    `------- the key is held: commands on it wait -------'
+
+To everybody else the command is atomic: nobody sees its key before it is over, and nothing of it is written before.
+What its client does meanwhile changes nothing: it is done to its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from ottla.gateways.redis.keyspace import HeldError
+from ottla.gateways.redis.session import BlockError
+from ottla.runtime.turns import next_turn
+
+if TYPE_CHECKING:
+    from ottla.gateways.redis.keyspace import Keyspace
+    from ottla.gateways.redis.reply import Reply
+    from ottla.gateways.redis.session import Session
+    from ottla.gateways.redis.stream import Stream
+    from ottla.gateways.redis.stream_log import Flush
+
+SLICE: Final = 2_000
+"""Entries that a command deals with in one turn: some milliseconds."""
+
+Steps = Generator[None, None, Any]
+"""What a command does, and its reply at the end: whatever stands between two yields is done in one turn."""
+
+T = TypeVar("T")
+
+
+def slices(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """A sequence in slices.
+
+    >>> [len(each) for each in slices(range(2 * SLICE + 5))]
+    [2000, 2000, 5]
+    """
+    for at in range(0, len(items), SLICE):
+        yield items[at : at + SLICE]
+
+
+def chunks(items: Iterable[T]) -> Iterator[list[T]]:
+    """What an iterator gives, in slices."""
+    chunk: list[T] = []
+    for each in items:
+        chunk.append(each)
+        if len(chunk) == SLICE:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+class UnfinishedError(HeldError):
+    """A command has begun, and is over once its work is; then it is called again for the reply."""
+
+
+class LongWork:
+    """What is left of a command. Belongs to the event loop."""
+
+    def __init__(self, session: Session, streams: Iterable[Stream], steps: Steps) -> None:
+        self._streams = tuple(dict.fromkeys(streams))
+        self._steps = steps
+        self._keyspace: Keyspace = session.keyspace
+        self._awaited: set[Flush] = set()
+        self._reply: Reply = None
+        self._error: Exception | None = None
+        self._news: list[int] = []
+        for stream in self._streams:
+            self._keyspace.hold(stream, self)
+        self._task = session.gateway.broker.tasks.spawn(self._run(), "redis-long-work")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left."""
+        return self._task.done()
+
+    async def until_over(self) -> None:
+        """Wait until nothing is left."""
+        await asyncio.shield(self._task)
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                await next_turn()
+                if not self._step():
+                    return
+        finally:
+            for stream in self._streams:
+                self._keyspace.let_go(stream)
+            self._keyspace.serve_waiters()
+
+    def _step(self) -> bool:
+        keyspace = self._keyspace
+        outside, keyspace.awaited = keyspace.awaited, self._awaited
+        try:
+            next(self._steps)
+        except StopIteration as over:
+            self._reply = over.value
+            return False
+        except Exception as error:  # the command's own: it is raised where the command is called
+            self._error = error
+            self._news = [stream.news for stream in self._streams]
+            return False
+        finally:
+            keyspace.awaited = outside
+        return True
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the command is to wait, but something has come since it looked: it has to look again."""
+        return isinstance(self._error, BlockError) and self._news != [stream.news for stream in self._streams]
+
+    def reply(self) -> Reply:
+        """What the command answers, which rests on what it has changed. Raises what the command raises."""
+        self._keyspace.awaited |= self._awaited
+        if self._error is not None:
+            raise self._error
+        return self._reply
+
+
+def in_slices(session: Session, streams: Iterable[Stream], steps: Steps) -> Reply:
+    """The reply of a command to these streams. Raises UnfinishedError when it is not over after a slice."""
+    try:
+        next(steps)
+    except StopIteration as over:
+        return over.value
+    session.work = LongWork(session, streams, steps)
+    raise UnfinishedError(session.work)
