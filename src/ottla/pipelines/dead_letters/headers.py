@@ -139,8 +139,9 @@ def letter_of(headers: Iterable[Header]) -> Letter:
     rejected is of that group. A number that is none is as if it were not there, so that a strange letter can still be
     looked at.
     """
-    families: dict[str, dict[str, str | int]] = {}
-    last = _OF_THE_RECORD
+    of_record: dict[str, str | int] = {}
+    families = {_OF_THE_RECORD: of_record}
+    last, open_family, found = _OF_THE_RECORD, _OF_THE_RECORD, of_record
     for name, value in headers:
         known = _FIELDS.get(name)
         if known is None or value is None:
@@ -148,21 +149,18 @@ def letter_of(headers: Iterable[Header]) -> Letter:
         field, is_number, family = known
         said: str | int
         if is_number:
-            digits = value.removeprefix(b"-")
-            if not digits.isdigit() or len(digits) > _NUMBER_DIGITS_MAX:
+            digits = value if value.isdigit() else value.removeprefix(b"-")
+            if len(digits) > _NUMBER_DIGITS_MAX or not digits.isdigit():
                 continue
             # A count below nothing would get past the guard against sending back for ever.
             said = max(int(value), 0) if field == "replays" else int(value)
         else:
             said = value.decode("utf-8", "replace")
-        found = families.get(family)
-        if found is None:
-            families[family] = {field: said}
-        else:
-            found[field] = said
-        if family:
-            last = family
-    return Letter(**(families.get(last, {}) | families.get(_OF_THE_RECORD, {})))  # type: ignore[arg-type]
+        if family != open_family:
+            open_family, found = family, families.setdefault(family, {})
+            last = family or last
+        found[field] = said
+    return Letter(**(families[last] | of_record))  # type: ignore[arg-type]
 
 
 def is_letter(letter: Letter) -> bool:
@@ -172,7 +170,7 @@ def is_letter(letter: Letter) -> bool:
 
 def own_headers(headers: Sequence[Header]) -> list[Header]:
     """The headers that the record had before it was refused, in order: all but those that tell of a refusal."""
-    return [each for each in headers if not each[0].startswith(REFUSAL_PREFIXES)]
+    return [each for each in headers if each[0] not in _FIELDS and not each[0].startswith(REFUSAL_PREFIXES)]
 
 
 def sent_back(headers: Sequence[Header], replays: int) -> list[Header]:

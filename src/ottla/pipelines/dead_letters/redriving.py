@@ -265,11 +265,11 @@ class _Judge:
 
     def __init__(self, cluster: Cluster, letters: Letters, wanted: Filter, rules: Rules, count: int | None) -> None:
         self._cluster = cluster
-        self._letters = letters
         self._wanted = wanted
         self._rules = rules
         self._left = count
         self._asked: set[str] = set()
+        self._done = {place.partition: done for place, done in letters.done.items()}
         self.partitions: dict[str, int] = {}
         """How many the topics have that exist."""
 
@@ -302,7 +302,7 @@ class _Judge:
         if not self._wanted.takes(record, letter):
             tally.not_meant += 1
             return None
-        if record.offset in self._letters.done[record.topic_partition]:
+        if record.offset in self._done[record.partition]:
             tally.done_before += 1
             return None
         decided = decide(record, letter, self._rules, self.partitions)
