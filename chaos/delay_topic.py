@@ -107,7 +107,8 @@ def run_delay_chapter(
     with cluster:
         cluster.wait_until_registered()
         cluster.create_topic(TARGET, PARTITIONS, cluster.count, message_timestamp_type="LogAppendTime")
-        cluster.create_topic(DELAYED, PARTITIONS, cluster.count, ottla_deliver_to=TARGET)
+        stamped = {"message_timestamp_type": "LogAppendTime", "ottla_deliver_to": TARGET}
+        cluster.create_topic(DELAYED, PARTITIONS, cluster.count, **stamped)
         cluster.create_topic(TICKS, PARTITIONS, cluster.count)
         cluster.create_topic(TICKS_LATER, PARTITIONS, cluster.count, ottla_deliver_to=TICKS)
         scheduler = Scheduler(cluster.bootstrap, PARTITIONS)
@@ -128,7 +129,7 @@ def run_delay_chapter(
                 outages.append(Outage(begun_ms, now_ms(), fault.partition(" of ")[0]))
                 _wait_until_delivered(reader, producers, lost)
                 facts = {"led again after, ms": outages[-1].end_ms - begun_ms}
-                for name, late in lateness(reader.found[seen:], outages).items():
+                for name, late in lateness(reader.found[seen:], _there(reader, producers), outages).items():
                     facts |= {f"late {name}, {which}, ms": each for which, each in percentiles(late).items()}
                 facts["bucket files"] = len(list(cluster.directory.glob("**/delays/*.*")))
                 after = _leader_epochs(cluster)
@@ -209,6 +210,8 @@ class Reader:
         """Of schedules."""
         self.written: dict[str, set[tuple[int | None, int | None]]] = {}
         """Where each value lies in the delay topic: a producer that is not idempotent may have written it twice."""
+        self.written_ms: dict[str, int] = {}
+        """When each value was written there."""
         places = [(topic, partition) for topic in (TARGET, TICKS, DELAYED) for partition in range(PARTITIONS)]
         self._consumer.assign([TopicPartition(*place, 0) for place in places])
 
@@ -220,6 +223,7 @@ class Reader:
             if each.topic() == DELAYED:
                 if any(name == "ottla-deliver-at" for name, _ in each.headers() or ()):
                     self.written.setdefault(value, set()).add((each.partition(), each.offset()))
+                    self.written_ms.setdefault(value, each.timestamp()[1])
                 continue
             if each.topic() == TICKS:
                 self.ticks.append((value, each.timestamp()[1]))
@@ -263,6 +267,12 @@ def _wait_for_ticks(reader: Reader, keys: set[str], after_ms: int) -> None:
         reader.read()
 
 
+def _there(reader: Reader, producers: list[DelayProducer]) -> dict[str, int]:
+    """From when on values could be delivered, where that is known: when they were committed, or else written."""
+    there = {value: at for value, at in reader.written_ms.items() if not value.startswith("transactional")}
+    return there | {value: at for each in producers for value, at in each.committed_ms.copy().items()}
+
+
 def _check(
     reader: Reader, producers: list[DelayProducer], report: QueueReport, outages: list[Outage], lost: set[str]
 ) -> list[str]:
@@ -283,7 +293,7 @@ def _check(
             f"acknowledged and not there: {value}" for value in each.acknowledged if value not in lost | counts.keys()
         ]
         wrong += [f"aborted or cancelled and there: {value}" for value in each.never - lost if value in counts]
-    late = lateness(found, outages)
+    late = lateness(found, _there(reader, producers), outages)
     for name, some in late.items():
         report.late_ms.setdefault(name, []).extend(some)
     report.add(

@@ -29,6 +29,8 @@ class DelayProducer(Worker):
         super().__init__(kind)
         self.acknowledged: dict[str, int] = {}
         """When each was due that is safe and was not cancelled."""
+        self.committed_ms: dict[str, int] = {}
+        """When it was known that the transaction is committed of what is acknowledged, if it was in one."""
         self.never: set[str] = set()
         """What was aborted, or cancelled in time."""
         self.is_sending = True
@@ -81,6 +83,7 @@ class DelayProducer(Worker):
             return
         if is_transaction:
             producer.commit_transaction(30)
+            self.committed_ms |= dict.fromkeys(written, now_ms())
             producer.begin_transaction()
         gone = self._write(producer, {value: [("ottla-cancel", "")] for value in cancelled})
         if is_transaction:

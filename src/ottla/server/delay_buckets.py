@@ -60,8 +60,12 @@ def runs_to_merge(sizes: Sequence[int]) -> int:
         limit *= FAN_IN
 
 
-def valid_runs(manifest: Manifest, progress: Progress, low: int, log: Log) -> Validity:
-    """The runs that are what the log and the progress have; `low` is where the log is read from without any."""
+def valid_runs(
+    manifest: Manifest, progress: Progress, low: int, log: Log, kept_end: Callable[[int], int] | None = None
+) -> Validity:
+    """The runs that are what the log and the progress have; `low` is where the log is read from without any. `kept_end`
+    says where the log ends that was read in a leader epoch.
+    """
     point = (progress.due_ms, progress.offset)
     if progress.end < manifest.moved[2] or point < manifest.moved[:2]:
         return Validity([], "less has been delivered than they say")
@@ -70,7 +74,8 @@ def valid_runs(manifest: Manifest, progress: Progress, low: int, log: Log) -> Va
         if not kept and run.end <= low:  # all of it was deleted, or has been delivered
             continue
         begins = run.start <= low if not kept else run.start == kept[-1].end
-        if not begins or run.end > log.log_end_offset or log.epoch_of_offset(run.end - 1) != run.epoch:
+        end = log.log_end_offset if kept_end is None else min(log.log_end_offset, kept_end(run.epoch))
+        if not begins or run.end > end or log.epoch_of_offset(run.end - 1) != run.epoch:
             return Validity(kept, f"the log is another one from below {run.end} on")
         if run.delays != progress.delays_between(run.start, run.end):
             return Validity(kept, "the default delay was changed")
@@ -91,13 +96,15 @@ class DelayBuckets:
         self._is_dir_made = self._is_closed = False
         self._merging: tuple[list[int], int, int, asyncio.Task[BucketMerge | OSError]] | None = None
 
-    async def load(self, progress: Progress, low: int) -> tuple[DelayIndex, int]:
+    async def load(
+        self, progress: Progress, low: int, kept_end: Callable[[int], int] | None = None
+    ) -> tuple[DelayIndex, int]:
         """The index with what the files have, and the offset from which on the log is to be read. Raises OSError."""
         in_thread = self._environment.tasks.in_thread
         rng = self._environment.rng
         found = await in_thread(self._read)
         self._manifest = found or Manifest((rng.randbelow(1 << 63), rng.randbelow(1 << 63)))
-        kept, reason = valid_runs(self._manifest, progress, low, self._log)
+        kept, reason = valid_runs(self._manifest, progress, low, self._log, kept_end)
         index = DelayIndex(
             default_delays=list(progress.delays),
             seed=self._manifest.seed,

@@ -23,6 +23,7 @@ from ottla.client.producing.producer_options import ProducerOptions
 from ottla.model.delivery_group import delivery_group
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.topic_partition import TopicPartition
 from ottla.native import walk_batches
 from ottla.native.errors import KernelError
 from ottla.queues.aborted_batches import AbortedBatches
@@ -35,6 +36,7 @@ from ottla.server.delay_buckets import CANCELS_MAX, DelayBuckets
 from ottla.server.delay_outbox import DelayOutbox, Target
 from ottla.server.own_client_io import OwnClientIo
 from ottla.server.waiting_records import WaitingRecord
+from ottla.storage.log import Log
 from ottla.storage.log_config import DECOMPRESSED_BYTES_MAX
 
 logger = logging.getLogger(__name__)
@@ -71,6 +73,15 @@ RETRY_MS_MAX: Final = 1_000
 ANSWER_MS: Final = 30_000
 
 
+def kept_end(log: Log, leader_epoch: int, led_before: int | None) -> int:
+    """Where the log ends that was read in a leader epoch: it may have been cut and continued since. `led_before` is the
+    epoch in which this broker leads, if it did so before it was started: what it has written since is in it as well.
+    """
+    _, end = log.epoch_end_offset(leader_epoch)
+    end = log.log_end_offset if end < 0 else end
+    return min(end, log.opened_end_offset) if leader_epoch == led_before else end
+
+
 class DelayMover:
     """Belongs to the event loop."""
 
@@ -86,9 +97,12 @@ class DelayMover:
         partition_count: Callable[[], int],
         ensure_topic: Callable[[str, int], Awaitable[None]],
         keep_log_start: Callable[[Partition], Awaitable[None]],
+        found_first: dict[TopicPartition, tuple[int, CommittedOffset | None]],
     ) -> None:
         """`io` connects this broker to its own cluster. `look_up` finds a topic, `partition_count` is that of the delay
         topic, `ensure_topic` makes one that is not there, `keep_log_start` makes durable where the log begins.
+        `found_first` has of each partition the leader epoch that this process led it in last, and the progress that it
+        found then.
         """
         self._partition = partition
         self._epoch = partition.leader_epoch
@@ -102,6 +116,9 @@ class DelayMover:
         self._partition_count = partition_count
         self._ensure_topic = ensure_topic
         self._keep_log_start = keep_log_start
+        self._found_first = found_first
+        self._is_of_others = False
+        """Whether the progress was committed by an earlier leader, or by this broker before it was started again."""
         self._throttled = LogThrottle(logger, environment.clock, lines_max=1, window_ms=COMPLAIN_MS)
         self._lost = LogThrottle(logger, environment.clock)
         self._news = asyncio.Event()
@@ -145,7 +162,7 @@ class DelayMover:
         self._buckets = DelayBuckets(self._partition.log, self._environment, self._news.set)
         try:
             low = max(self._progress.low, self._partition.log.log_start_offset)
-            self._index, self._position = await self._buckets.load(self._progress, low)
+            self._index, self._position = await self._buckets.load(self._progress, low, self._kept_end)
             while self._is_current:
                 self._news.clear()
                 # What is late is moved before more is read: it is moved all at once.
@@ -204,6 +221,9 @@ class DelayMover:
             cluster.close()
         committed = found.get(self._place)
         progress = Progress() if committed is None else progress_of(committed.offset, committed.metadata)
+        if self._found_first.get(self._place, (-1, None))[0] != self._epoch:
+            self._found_first[self._place] = (self._epoch, committed)
+        self._is_of_others = committed == self._found_first[self._place][1]
         kept_end = self._kept_end(-1 if committed is None else committed.leader_epoch)
         if max(progress.low, progress.end) > kept_end:
             logger.warning("%s was cut at %d; it had been delivered from up to %d", self._place, kept_end, progress.end)
@@ -216,10 +236,7 @@ class DelayMover:
         self._committed_ms = self._looked_ms = self._clock.monotonic_ms()
 
     def _kept_end(self, leader_epoch: int) -> int:
-        """Where the log ends that was read in this epoch: it may have been cut and continued since."""
-        log = self._partition.log
-        _, end = log.epoch_end_offset(leader_epoch)
-        return log.log_end_offset if end < 0 else end
+        return kept_end(self._partition.log, leader_epoch, self._epoch if self._is_of_others else None)
 
     async def _scan(self) -> bool:
         """Look at the next committed records; False when there are none."""

@@ -19,6 +19,7 @@ from ottla.settings.topic_settings import DELIVER_DELAY_MS, DELIVER_TO
 from ottla.storage.log_manager import LogManager
 
 if TYPE_CHECKING:
+    from ottla.client.consuming.group_offsets import CommittedOffset
     from ottla.server.delay_mover import DelayMover
     from ottla.server.delay_outbox import Target
     from ottla.server.own_client_io import OwnClientIo
@@ -60,6 +61,7 @@ class DelayTopics:
         self._moving: dict[TopicPartition, tuple[Moved, asyncio.Task[None]]] = {}
         self._movers: dict[TopicPartition, DelayMover] = {}
         self._ending: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._found_first: dict[TopicPartition, tuple[int, CommittedOffset | None]] = {}
 
     def load(self, image: MetadataImage) -> None:
         """Begin with what the image has."""
@@ -143,6 +145,7 @@ class DelayTopics:
             partition_count=lambda: self._partition_count(place.topic),
             ensure_topic=self._ensure,
             keep_log_start=self._keep_log_start,
+            found_first=self._found_first,
         )
         self._movers[place] = mover
         try:

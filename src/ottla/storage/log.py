@@ -73,6 +73,7 @@ class Log:
         "log_start_offset",
         "on_progress",
         "on_range_change",
+        "opened_end_offset",
         "producers",
         "snapshots",
         "topic_id",
@@ -117,6 +118,8 @@ class Log:
         self.producers.move_to(self._resources.producers)
         self.log_start_offset = state.log_start_offset
         self.log_end_offset = state.log_end_offset
+        self.opened_end_offset = state.log_end_offset
+        """Where it ended when this process opened it: what is from there on was written since."""
         self._syncing_offset = state.log_end_offset
         # Recovery may have written the index of the newest segment, and did not wait for the disk.
         newest = state.segments[-1]

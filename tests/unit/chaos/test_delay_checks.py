@@ -43,8 +43,10 @@ def test_a_time_may_be_left_out_while_nobody_led() -> None:
 
 def test_how_late_records_came_is_told_by_what_was_done_when_they_were_due() -> None:
     some = [("a@100", 150), ("b@190", 320), ("c@250", 310), ("d@310", 315), ("e@190", 195), ("f@210", 290)]
-    found = lateness(some, [Outage(200, 300, "pause")])
+    there = dict.fromkeys((value for value, _ in some), 0)
+    found = lateness(some, there, [Outage(200, 300, "pause")])
     assert found == {"while led": [50, 5, 5], "after pause": [20, 10], "during a fault": [80]}
+    assert lateness([("a@100", 150), ("unknown@100", 150)], {"a@100": 145}, []) == {"while led": [5]}
 
 
 def test_batches_of_a_segment_begin_behind_one_another_and_a_torn_one_too() -> None:
