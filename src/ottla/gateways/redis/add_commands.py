@@ -7,15 +7,17 @@ from ottla.gateways.redis.deletion import delete, release_everywhere
 from ottla.gateways.redis.error import SYNTAX, RedisError, arity
 from ottla.gateways.redis.idempotence import DURATION_MAX_S, SIZE_MAX
 from ottla.gateways.redis.keyspace import LoadingError, TopicMissingError
+from ottla.gateways.redis.long_work import SLICE, Steps, array_of, chunks, in_slices, let_go, parsed_ids, slices
 from ottla.gateways.redis.numbers import find_integer, integer
 from ottla.gateways.redis.placement import ElsewhereError
-from ottla.gateways.redis.reply import OK, Reply
+from ottla.gateways.redis.reply import OK, Raw, Reply
 from ottla.gateways.redis.session import Session
 from ottla.gateways.redis.stream import NODE_BYTES_MAX, NodeMissingError, Stream
 from ottla.gateways.redis.stream_id import ID_MAX, SEQUENCE_MAX, GivenId, id_bytes, id_text, parse_id
 from ottla.gateways.redis.stream_records import Configured, Set
 from ottla.gateways.redis.trimming import POLICIES, Options, is_acknowledged, parse_options, trim
 from ottla.native import StreamAdds
+from ottla.runtime.turns import Pace
 
 ENTRY_ARGUMENTS_MIN: Final = 2
 _ENTRY_OVERHEAD: Final = 64
@@ -147,37 +149,73 @@ def xdel(session: Session, arguments: list[bytes]) -> Reply:
     stream = session.find(arguments[1])
     if stream is None:
         return 0
-    wanted = dict.fromkeys(parse_id(each) for each in arguments[2:])
-    ids = [entry_id for entry_id in wanted if stream.get(entry_id) is not None]
+    return in_slices(session, [stream], _delete(session, stream, arguments))
+
+
+def _delete(session: Session, stream: Stream, arguments: list[bytes]) -> Steps:
+    now_ms, keyspace = session.now_ms, session.keyspace
+    wanted = yield from parsed_ids(arguments[2:])
+    ids: dict[int, None] = {}
+    for some in slices(wanted):
+        ids.update(dict.fromkeys(entry_id for entry_id in some if stream.get(entry_id) is not None))
+        if len(some) == SLICE:
+            yield
+    for going in chunks(ids):
+        delete(stream, going, now_ms)
+        if len(going) == SLICE:
+            yield
     if ids:
-        delete(stream, ids, session.now_ms)
-        session.keyspace.changed(stream)
-    return len(ids)
+        keyspace.changed(stream)
+    deleted = len(ids)
+    yield from let_go(ids, wanted)
+    return deleted
 
 
 def xdelex(session: Session, arguments: list[bytes]) -> Reply:
     """Delete entries, and say of each what became of it: 1 deleted, -1 absent, 2 still referenced."""
     policy, texts = parse_policy_and_ids(arguments, 2)
-    wanted = [parse_id(each) for each in texts]
     stream = session.find(arguments[1])
     if stream is None:
-        return [-1] * len(wanted)
-    going: list[int] = []
+        return in_slices(session, [], none_of(texts))
+    return in_slices(session, [stream], _delete_if(session, stream, policy, texts))
+
+
+def none_of(texts: list[bytes]) -> Steps:
+    """The reply to XDELEX and XACKDEL where there is nothing."""
+    yield from parsed_ids(texts)
+    return Raw(b"*%d\r\n%b" % (len(texts), result(-1) * len(texts)))
+
+
+def _delete_if(session: Session, stream: Stream, policy: str, texts: list[bytes]) -> Steps:
+    now_ms, keyspace, pace = session.now_ms, session.keyspace, Pace(SLICE)
+    wanted = yield from parsed_ids(texts)
+    going: dict[int, None] = {}
     results: list[int] = []
     for entry_id in wanted:
+        if pace.is_enough():
+            yield
         if entry_id in going or stream.get(entry_id) is None:
             results.append(-1)
         elif policy == "acked" and not is_acknowledged(stream, entry_id):
             results.append(2)
         else:
-            going.append(entry_id)
+            going[entry_id] = None
             results.append(1)
-    if going:
-        delete(stream, going, session.now_ms)
+    for some in chunks(going):
+        delete(stream, some, now_ms)
         if policy == "delref":
-            release_everywhere(stream, going, session.now_ms)
-        session.keyspace.changed(stream)
-    return results
+            release_everywhere(stream, some, now_ms)
+        if len(some) == SLICE:
+            yield
+    if going:
+        keyspace.changed(stream)
+    yield from let_go(going, wanted)
+    return (yield from array_of(results, result))
+
+
+def result(code: int) -> bytes:
+    """What became of an entry."""
+    return b":%d\r\n" % code
 
 
 def parse_policy_and_ids(arguments: list[bytes], at: int) -> tuple[str, list[bytes]]:

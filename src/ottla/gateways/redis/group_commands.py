@@ -5,11 +5,11 @@ from collections.abc import Generator
 from itertools import islice
 
 from ottla.broker.access import Operation
-from ottla.gateways.redis.add_commands import parse_policy_and_ids
+from ottla.gateways.redis.add_commands import none_of, parse_policy_and_ids, result
 from ottla.gateways.redis.deletion import delete, release_everywhere
 from ottla.gateways.redis.error import RedisError, unknown_or_wrong
 from ottla.gateways.redis.group import FATAL_COUNT, UNKNOWN, Consumer, Group
-from ottla.gateways.redis.long_work import SLICE, Steps, chunks, in_slices, slices
+from ottla.gateways.redis.long_work import SLICE, Steps, array_of, chunks, in_slices, let_go, parsed_ids, slices
 from ottla.gateways.redis.numbers import find_integer, integer
 from ottla.gateways.redis.read_commands import ReadOptions, Room, parse_read, wait
 from ottla.gateways.redis.reply import NULL_ARRAY, OK, Pairs, Raw, Reply, encode, entry
@@ -171,7 +171,9 @@ class _Plan:
     def __init__(self) -> None:
         self.history: list[tuple[int, list[bytes] | None]] = []
         self.claimed: list[tuple[int, list[bytes], int, int]] = []
-        self.fresh: list[tuple[int, list[bytes]]] = []
+        self.fresh: list[list[tuple[int, list[bytes]]]] = []
+        """In slices."""
+        self.fresh_ids: list[int] = []
 
 
 def _plan(
@@ -192,13 +194,14 @@ def _plan(
     if left != 0 and stream.has_after(group.last_id):
         for entries in chunks(islice(stream.range(group.last_id + 1, stream.last_id), left)):
             fresh = [each for each in entries if room.take(each[1])] if room.is_bounded else entries
-            plan.fresh += fresh
+            plan.fresh.append(fresh)
+            plan.fresh_ids += [at for at, _ in fresh]
             if len(fresh) < SLICE:
                 break
             yield
-        if plan.fresh:
+        if plan.fresh_ids:
             _ = stream.first_id  # may have to be read
-    return plan if plan.fresh or plan.claimed else None
+    return plan if plan.fresh_ids or plan.claimed else None
 
 
 def _plan_claims(
@@ -241,36 +244,40 @@ def _history(
         counts = [group.pending[at].count + 1 for at in found]
         if found:
             stream.mark(now_ms, _assigned(group, options.consumer, found, counts, now_ms))
-        parts += [
+        rows = [
             encode([id_text(at), NULL_ARRAY], protocol) if fields is None else entry(id_text(at), fields)
             for at, fields in some
         ]
+        parts.append(b"".join(rows))
+    yield from let_go(history)
     return Raw(b"".join(parts))
 
 
 def _new(options: ReadOptions, stream: Stream, group: Group, plan: _Plan, now_ms: int) -> Steps:
     name = options.consumer
     _seen(stream, group, name, now_ms)
-    parts = [b"*%d\r\n" % (len(plan.claimed) + len(plan.fresh))]
+    parts = [b"*%d\r\n" % (len(plan.claimed) + len(plan.fresh_ids))]
     for claimed in slices(plan.claimed):
         ids = [at for at, _, _, _ in claimed]
         stream.mark(now_ms, _assigned(group, name, ids, [count + 1 for _, _, _, count in claimed], now_ms))
-        parts += [_with_times(at, fields, idle_ms, count) for at, fields, idle_ms, count in claimed]
+        parts.append(b"".join([_with_times(*each) for each in claimed]))
         if len(claimed) == SLICE:
             yield
-    if plan.fresh:
-        entries_read = entries_read_behind(stream, group, [at for at, _ in plan.fresh])
-        stream.mark(now_ms, GroupSet(group.name, id_bytes(plan.fresh[-1][0]), entries_read))
-    for fresh in slices(plan.fresh):
+    if plan.fresh_ids:
+        entries_read = entries_read_behind(stream, group, plan.fresh_ids)
+        stream.mark(now_ms, GroupSet(group.name, id_bytes(plan.fresh_ids[-1]), entries_read))
+    for fresh in plan.fresh:
         if not options.no_ack:
             stream.mark(now_ms, _assigned(group, name, [at for at, _ in fresh], [1], now_ms))
         if options.claim_ms is None:
-            parts += [entry(id_text(at), fields) for at, fields in fresh]
+            parts.append(b"".join([entry(id_text(at), fields) for at, fields in fresh]))
         else:
-            parts += [_with_times(at, fields, 0, 0) for at, fields in fresh]
+            parts.append(b"".join([_with_times(at, fields, 0, 0) for at, fields in fresh]))
         if len(fresh) == SLICE:
             yield
+            fresh.clear()
     group.consumers[name].active_ms = now_ms
+    yield from let_go(plan.claimed, plan.fresh_ids)
     return Raw(b"".join(parts))
 
 
@@ -326,19 +333,16 @@ def xack(session: Session, arguments: list[bytes]) -> Reply:
 
 def _acknowledge(session: Session, stream: Stream, group: Group, arguments: list[bytes]) -> Steps:
     now_ms, keyspace = session.now_ms, session.keyspace
-    wanted: dict[int, None] = {}
-    for at in range(3, len(arguments), SLICE):
-        if at > 3:
-            yield
-        wanted.update(dict.fromkeys(map(parse_id, arguments[at : at + SLICE])))
+    wanted = yield from parsed_ids(arguments[3:])
     count = 0
-    for number, some in enumerate(chunks(wanted)):
-        if number:
-            yield
-        ids = [id_bytes(at) for at in some if at in group.pending]
+    for some in slices(wanted):
+        ids = [id_bytes(at) for at in dict.fromkeys(some) if at in group.pending]
         if ids:
             stream.mark(now_ms, Released(group.name, ids))
             count += len(ids)
+        if len(some) == SLICE:
+            yield
+    yield from let_go(wanted)
     keyspace.changes += count > 0
     return count
 
@@ -346,15 +350,15 @@ def _acknowledge(session: Session, stream: Stream, group: Group, arguments: list
 def xackdel(session: Session, arguments: list[bytes]) -> Reply:
     """Entries are done, and deleted: 1 deleted, -1 not pending, 2 still referenced."""
     policy, texts = parse_policy_and_ids(arguments, 3)
-    wanted = [parse_id(each) for each in texts]
     found = find_group(session, arguments[1], arguments[2])
     if found is None:
-        return [-1] * len(wanted)
-    return in_slices(session, [found[0]], _acknowledge_and_delete(session, *found, policy, wanted))
+        return in_slices(session, [], none_of(texts))
+    return in_slices(session, [found[0]], _acknowledge_and_delete(session, *found, policy, texts))
 
 
-def _acknowledge_and_delete(session: Session, stream: Stream, group: Group, policy: str, wanted: list[int]) -> Steps:
+def _acknowledge_and_delete(session: Session, stream: Stream, group: Group, policy: str, texts: list[bytes]) -> Steps:
     now_ms, keyspace, pace = session.now_ms, session.keyspace, Pace(SLICE)
+    wanted = yield from parsed_ids(texts)
     present: dict[int, bool] = {}
     for at in wanted:
         if pace.is_enough():
@@ -379,33 +383,38 @@ def _acknowledge_and_delete(session: Session, stream: Stream, group: Group, poli
                 release_everywhere(stream, [at], now_ms)
             results.append(1)
     keyspace.changed(stream)
-    return results
+    yield from let_go(present, wanted)
+    return (yield from array_of(results, result))
 
 
 def xnack(session: Session, arguments: list[bytes]) -> Reply:
     """Entries are given back: nobody has them, and XREADGROUP with CLAIM gets them first."""
     mode, texts, retries, is_forced = _nack_options(arguments)
-    wanted = dict.fromkeys(parse_id(each) for each in texts)
     found = find_group(session, arguments[1], arguments[2])
     if found is None:
+        for each in texts[:SLICE]:
+            parse_id(each)
         raise RedisError(b"NOGROUP No such key '%s' or consumer group '%s'" % (arguments[1], arguments[2]))
-    return in_slices(session, [found[0]], _give_back(session, *found, list(wanted), mode, retries, is_forced=is_forced))
+    return in_slices(session, [found[0]], _give_back(session, *found, texts, mode, retries, is_forced=is_forced))
 
 
 def _give_back(
     session: Session,
     stream: Stream,
     group: Group,
-    wanted: list[int],
+    texts: list[bytes],
     mode: bytes,
     retries: int | None,
     *,
     is_forced: bool,
 ) -> Steps:
     now_ms, keyspace = session.now_ms, session.keyspace
+    wanted = yield from parsed_ids(texts)
     counts: dict[int, int] = {}
     for some in slices(wanted):
         for entry_id in some:
+            if entry_id in counts:
+                continue
             pending = group.pending.get(entry_id)
             if pending is not None or (is_forced and stream.get(entry_id) is not None):
                 counts[entry_id] = _nacked_count(mode, 0 if pending is None else pending.count, retries)
@@ -418,7 +427,9 @@ def _give_back(
             yield
     if counts:
         keyspace.changed(stream)
-    return len(counts)
+    given_back = len(counts)
+    yield from let_go(counts, wanted)
+    return given_back
 
 
 def _nack_options(arguments: list[bytes]) -> tuple[bytes, list[bytes], int | None, bool]:

@@ -1,13 +1,13 @@
 """XINFO: what a stream, its groups and their consumers look like."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import islice
 
 from ottla.gateways.redis.error import RedisError, unknown_or_wrong
-from ottla.gateways.redis.group import NEVER, UNKNOWN, Group
+from ottla.gateways.redis.group import NEVER, UNKNOWN, Group, Pending
+from ottla.gateways.redis.long_work import SLICE, Steps, array_of, in_slices
 from ottla.gateways.redis.numbers import integer
-from ottla.gateways.redis.read_commands import entries_reply
-from ottla.gateways.redis.reply import Raw, Reply, entry
+from ottla.gateways.redis.reply import Raw, Reply, bulk, entry
 from ottla.gateways.redis.session import Session
 from ottla.gateways.redis.stream import Stream
 from ottla.gateways.redis.stream_id import ID_MAX, id_text
@@ -20,7 +20,7 @@ def xinfo(session: Session, arguments: list[bytes]) -> Reply:
     stream = session.require(arguments[2])
     match arguments[1].upper():
         case b"STREAM":
-            return _stream(stream, _full_count(arguments))
+            return in_slices(session, [stream], _stream(stream, _full_count(arguments)))
         case b"GROUPS":
             return [_group(stream, group) for _, group in sorted(stream.groups.items())]
         case _:
@@ -46,7 +46,7 @@ def _full_count(arguments: list[bytes]) -> int | None:
     return FULL_COUNT if count < 0 else count
 
 
-def _stream(stream: Stream, full_count: int | None) -> dict[bytes, Reply]:
+def _stream(stream: Stream, full_count: int | None) -> Steps:
     known = stream.idempotence
     row: dict[bytes, Reply] = {
         b"length": stream.length,
@@ -69,8 +69,12 @@ def _stream(stream: Stream, full_count: int | None) -> dict[bytes, Reply]:
         row[b"last-entry"] = _edge(stream.reverse_range(0, ID_MAX))
         return row
     most = full_count or None
-    row[b"entries"] = entries_reply(islice(stream.range(0, ID_MAX), most))
-    row[b"groups"] = [_full_group(stream, group, most) for _, group in sorted(stream.groups.items())]
+    entries = islice(stream.range(0, ID_MAX), most)
+    row[b"entries"] = yield from array_of(entries, lambda each: entry(id_text(each[0]), each[1]))
+    groups: list[Reply] = []
+    for _, group in sorted(stream.groups.items()):
+        groups.append((yield from _full_group(stream, group, most)))
+    row[b"groups"] = groups
     return row
 
 
@@ -80,10 +84,10 @@ def _edge(entries: Iterator[tuple[int, list[bytes]]]) -> Reply:
     return None
 
 
-def _full_group(stream: Stream, group: Group, most: int | None) -> dict[bytes, Reply]:
-    pending = group.pending_from(0, ID_MAX)
+def _full_group(stream: Stream, group: Group, most: int | None) -> Generator[None, None, dict[bytes, Reply]]:
+    pending = yield from array_of(islice(group.pending_from(0, ID_MAX), most), _pending_row)
     consumers: list[Reply] = []
-    for _, consumer in sorted(group.consumers.items()):
+    for number, (_, consumer) in enumerate(sorted(group.consumers.items()), 1):
         held = group.held_from(consumer, 0, ID_MAX)
         consumers.append(
             {
@@ -91,9 +95,11 @@ def _full_group(stream: Stream, group: Group, most: int | None) -> dict[bytes, R
                 b"seen-time": consumer.seen_ms,
                 b"active-time": consumer.active_ms,
                 b"pel-count": consumer.pending_count,
-                b"pending": [[id_text(at), each.delivered_ms, each.count] for at, each in islice(held, most)],
+                b"pending": (yield from array_of(islice(held, most), _held_row)),
             }
         )
+        if not number % SLICE:
+            yield
     return {
         b"name": group.name,
         b"last-delivered-id": id_text(group.last_id),
@@ -101,12 +107,21 @@ def _full_group(stream: Stream, group: Group, most: int | None) -> dict[bytes, R
         b"lag": stream.lag(group),
         b"pel-count": len(group.pending),
         b"nacked-count": group.unowned_count,
-        b"pending": [
-            [id_text(at), b"" if each.consumer is None else each.consumer.name, each.delivered_ms, each.count]
-            for at, each in islice(pending, most)
-        ],
+        b"pending": pending,
         b"consumers": consumers,
     }
+
+
+def _pending_row(row: tuple[int, Pending]) -> bytes:
+    entry_id, pending = row
+    owner = b"" if pending.consumer is None else pending.consumer.name
+    numbers = b":%d\r\n:%d\r\n" % (pending.delivered_ms, pending.count)
+    return b"*4\r\n%b%b%b" % (bulk(id_text(entry_id)), bulk(owner), numbers)
+
+
+def _held_row(row: tuple[int, Pending]) -> bytes:
+    entry_id, pending = row
+    return b"*3\r\n%b:%d\r\n:%d\r\n" % (bulk(id_text(entry_id)), pending.delivered_ms, pending.count)
 
 
 def _group(stream: Stream, group: Group) -> dict[bytes, Reply]:

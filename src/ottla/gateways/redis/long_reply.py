@@ -10,7 +10,7 @@ were deleted before. A log of which spans are read is not freed, for a while at 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.gateways.redis.reply import entry
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LONG_BYTES: Final = 1024 * 1024
 """Replies up to this size are made at once."""
+NODES_A_TURN: Final = 2_000
 PIECE_BYTES: Final = 256 * 1024
 NODE_BYTES: Final = 4_096
 """For a node of which the size is not known."""
@@ -124,13 +125,15 @@ class LongReplyError(Exception):
         self.parts = parts
 
 
-def span_of(stream: Stream, first: int, last: int, count: int | None, *, is_reverse: bool = False) -> Span | None:
-    """The span of an interval of ids, at most so many entries; None for one that is not long. Raises
-    NodeMissingError.
+def span_of(
+    stream: Stream, first: int, last: int, count: int | None, *, is_reverse: bool = False
+) -> Generator[None, None, Span | None]:
+    """The span of an interval of ids, at most so many entries, found some nodes at a time; None for one that is not
+    long. Raises NodeMissingError.
     """
     parts: list[_Part] = []
     left, size, total = count, 0, 0
-    for index in stream.indexes_of(first, last, is_reverse=is_reverse):
+    for number, index in enumerate(stream.indexes_of(first, last, is_reverse=is_reverse), 1):
         node = stream.nodes[index]
         parts.append(_Part(node, node.last_id, node.floor, frozenset(node.removed or ())))
         size += parts[-1].size
@@ -142,6 +145,8 @@ def span_of(stream: Stream, first: int, last: int, count: int | None, *, is_reve
             left -= within
             if left <= 0:
                 break
+        if not number % NODES_A_TURN:
+            yield
     if size <= LONG_BYTES:
         return None
     return Span(stream, first, last, parts, total if count is None else min(count, total), is_reverse=is_reverse)

@@ -11,11 +11,13 @@ What its client does meanwhile changes nothing: it is done to its end.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ottla.gateways.redis.keyspace import HeldError
+from ottla.gateways.redis.reply import Raw
 from ottla.gateways.redis.session import BlockError
+from ottla.gateways.redis.stream_id import parse_id
 from ottla.runtime.turns import next_turn
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from ottla.gateways.redis.stream import Stream
     from ottla.gateways.redis.stream_log import Flush
 
-SLICE: Final = 2_000
+SLICE: Final = 1_000
 """Entries that a command deals with in one turn: some milliseconds."""
 
 Steps = Generator[None, None, Any]
@@ -38,7 +40,7 @@ def slices(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """A sequence in slices.
 
     >>> [len(each) for each in slices(range(2 * SLICE + 5))]
-    [2000, 2000, 5]
+    [1000, 1000, 5]
     """
     for at in range(0, len(items), SLICE):
         yield items[at : at + SLICE]
@@ -54,6 +56,40 @@ def chunks(items: Iterable[T]) -> Iterator[list[T]]:
             chunk = []
     if chunk:
         yield chunk
+
+
+def parsed_ids(texts: Sequence[bytes]) -> Generator[None, None, list[int]]:
+    """Ids of entries. Raises RedisError."""
+    ids: list[int] = []
+    for some in slices(texts):
+        ids += map(parse_id, some)
+        if len(some) == SLICE:
+            yield
+    return ids
+
+
+def array_of(items: Iterable[T], encoded: Callable[[T], bytes]) -> Steps:
+    """The array of what items are encoded as."""
+    parts, count = [b""], 0
+    for some in chunks(items):
+        parts.append(b"".join(map(encoded, some)))
+        count += len(some)
+        if len(some) == SLICE:
+            yield
+    parts[0] = b"*%d\r\n" % count
+    return Raw(b"".join(parts))
+
+
+def let_go(*containers: dict[Any, Any] | list[Any]) -> Iterator[None]:
+    """Empty what is needed no more: at once that takes as long as many slices."""
+    for each in containers:
+        while len(each) > SLICE:
+            if isinstance(each, list):
+                del each[-SLICE:]
+            else:
+                for _ in range(SLICE):
+                    each.popitem()
+            yield
 
 
 class UnfinishedError(HeldError):

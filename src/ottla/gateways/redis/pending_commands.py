@@ -1,12 +1,12 @@
 """Commands about what is pending in a group: XPENDING, XCLAIM, XAUTOCLAIM."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ottla.gateways.redis.error import SYNTAX, RedisError, no_group
 from ottla.gateways.redis.group import Consumer, Group, Pending
 from ottla.gateways.redis.group_commands import find_group
-from ottla.gateways.redis.long_work import SLICE, Steps, chunks, in_slices, slices
+from ottla.gateways.redis.long_work import SLICE, Steps, array_of, chunks, in_slices, let_go, slices
 from ottla.gateways.redis.numbers import INT64_MAX, find_integer, integer
 from ottla.gateways.redis.reply import NULL_ARRAY, Raw, Reply, bulk, entry
 from ottla.gateways.redis.session import Session
@@ -50,20 +50,26 @@ def xpending(session: Session, arguments: list[bytes]) -> Reply:
 
 
 def _rows(found: Iterator[tuple[int, Pending]], count: int, idle_min_ms: int, now_ms: int) -> Steps:
-    rows: list[bytes] = []
-    for number, (entry_id, pending) in enumerate(found, 1):
-        if len(rows) >= count:
+    parts, left, size = [b""], count, 0
+    for some in chunks(found):
+        rows = [_row(*each, now_ms) for each in some if not idle_min_ms or now_ms - each[1].delivered_ms >= idle_min_ms]
+        rows = rows[:left]
+        left -= len(rows)
+        size += len(rows)
+        parts.append(b"".join(rows))
+        if not left:
             break
-        if not number % SLICE:
+        if len(some) == SLICE:
             yield
-        consumer = pending.consumer
-        idle_ms = now_ms - pending.delivered_ms
-        if idle_min_ms and idle_ms < idle_min_ms:
-            continue
-        owner = b"" if consumer is None else consumer.name
-        shown_ms = NOBODYS_IDLE if consumer is None else max(0, idle_ms)
-        rows.append(b"*4\r\n%b%b:%d\r\n:%d\r\n" % (bulk(id_text(entry_id)), bulk(owner), shown_ms, pending.count))
-    return Raw(b"*%d\r\n%b" % (len(rows), b"".join(rows)))
+    parts[0] = b"*%d\r\n" % size
+    return Raw(b"".join(parts))
+
+
+def _row(entry_id: int, pending: Pending, now_ms: int) -> bytes:
+    consumer = pending.consumer
+    owner = b"" if consumer is None else consumer.name
+    idle_ms = NOBODYS_IDLE if consumer is None else max(0, now_ms - pending.delivered_ms)
+    return b"*4\r\n%b%b:%d\r\n:%d\r\n" % (bulk(id_text(entry_id)), bulk(owner), idle_ms, pending.count)
 
 
 def _summary(group: Group) -> Reply:
@@ -179,7 +185,9 @@ def _claim(session: Session, stream: Stream, group: Group, arguments: list[bytes
     yield from _release(stream, group, gone, now_ms)
     yield from _assign(stream, group, consumer, taken, now_ms, claim.delivered_ms)
     keyspace.changes += 1
-    return (yield from _claimed(order, found, just_ids=claim.just_ids))
+    claimed = yield from _claimed(order, found, just_ids=claim.just_ids)
+    yield from let_go(order, taken, found, gone, claim.ids)
+    return claimed
 
 
 def xautoclaim(session: Session, arguments: list[bytes]) -> Reply:
@@ -244,8 +252,10 @@ def _claim_idle(
     yield from _release(stream, group, gone, now_ms)
     yield from _assign(stream, group, consumer, taken, now_ms, now_ms)
     keyspace.changes += 1
-    claimed = yield from _claimed(list(taken), found, just_ids=just_ids)
-    return [id_text(following), claimed, (yield from _texts(gone))]
+    claimed = yield from _claimed(taken, found, just_ids=just_ids)
+    texts = yield from array_of(gone, _text)
+    yield from let_go(taken, found, gone)
+    return [id_text(following), claimed, texts]
 
 
 def _consumer(stream: Stream, group: Group, name: bytes, now_ms: int) -> Consumer:
@@ -273,21 +283,11 @@ def _assign(
             yield
 
 
-def _claimed(ids: list[int], found: dict[int, list[bytes] | None], *, just_ids: bool) -> Steps:
+def _claimed(ids: Iterable[int], found: dict[int, list[bytes] | None], *, just_ids: bool) -> Steps:
     if just_ids:
-        return (yield from _texts(ids))
-    parts = [b"*%d\r\n" % len(ids)]
-    for some in slices(ids):
-        parts += [entry(id_text(each), found[each] or []) for each in some]
-        if len(some) == SLICE:
-            yield
-    return Raw(b"".join(parts))
+        return (yield from array_of(ids, _text))
+    return (yield from array_of(ids, lambda entry_id: entry(id_text(entry_id), found[entry_id] or [])))
 
 
-def _texts(ids: Collection[int]) -> Steps:
-    parts = [b"*%d\r\n" % len(ids)]
-    for some in chunks(ids):
-        parts += [bulk(id_text(each)) for each in some]
-        if len(some) == SLICE:
-            yield
-    return Raw(b"".join(parts))
+def _text(entry_id: int) -> bytes:
+    return bulk(id_text(entry_id))

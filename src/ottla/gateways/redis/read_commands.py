@@ -1,6 +1,6 @@
 """Commands that read entries: XLEN, XRANGE, XREVRANGE, XREAD, and what XREADGROUP shares with that."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ottla.gateways.redis.error import SYNTAX, RedisError
 from ottla.gateways.redis.long_reply import LongReplyError, Span, span_of
+from ottla.gateways.redis.long_work import Steps, array_of, in_slices
 from ottla.gateways.redis.numbers import integer, timeout_ms
 from ottla.gateways.redis.reply import NULL_ARRAY, RESP3, Pairs, Raw, Reply, bulk, entry
 from ottla.gateways.redis.session import BlockError, Session
@@ -48,12 +49,17 @@ def _range(session: Session, arguments: list[bytes], start: bytes, end: bytes, *
         return []
     if count == 0:
         return NULL_ARRAY
-    if session.may_be_long:
-        span = span_of(stream, first, last, count, is_reverse=is_reverse)
+    steps = _entries(stream, first, last, count, is_reverse=is_reverse, may_be_long=session.may_be_long)
+    return in_slices(session, [stream], steps)
+
+
+def _entries(stream: Stream, first: int, last: int, count: int | None, *, is_reverse: bool, may_be_long: bool) -> Steps:
+    if may_be_long:
+        span = yield from span_of(stream, first, last, count, is_reverse=is_reverse)
         if span is not None:
             raise LongReplyError([span])
     entries = stream.reverse_range(first, last) if is_reverse else stream.range(first, last)
-    return entries_reply(islice(entries, count))
+    return (yield from array_of(islice(entries, count), lambda each: entry(id_text(each[0]), each[1])))
 
 
 def entries_reply(entries: Iterator[tuple[int, list[bytes]]]) -> Raw:
@@ -193,7 +199,19 @@ def xread(session: Session, arguments: list[bytes]) -> Reply:
             after.append(-1)
         else:
             after.append(parse_id(text))
-    items = _found(session, options, zip(keys, streams, after, strict=True))
+    found = [each for each in streams if each is not None]
+    return in_slices(session, found, _read(session, arguments, options, keys, streams, after))
+
+
+def _read(
+    session: Session,
+    arguments: list[bytes],
+    options: ReadOptions,
+    keys: list[bytes],
+    streams: list[Stream | None],
+    after: list[int],
+) -> Steps:
+    items = yield from _found(session, options, zip(keys, streams, after, strict=True))
     if any(isinstance(each, Span) for _, each in items):
         raise LongReplyError(_pieces_of(items, session.protocol))
     if items:
@@ -203,7 +221,7 @@ def xread(session: Session, arguments: list[bytes]) -> Reply:
 
 def _found(
     session: Session, options: ReadOptions, wanted: Iterable[tuple[bytes, Stream | None, int]]
-) -> list[tuple[bytes, Reply]]:
+) -> Generator[None, None, list[tuple[bytes, Reply]]]:
     """What each of some streams has behind an id; the last entry for one below zero."""
     items: list[tuple[bytes, Reply]] = []
     room = Room(options)
@@ -215,7 +233,7 @@ def _found(
             found = list(stream.range(last, last))
         elif stream.has_after(entry_id):
             is_whole = session.may_be_long and not room.is_bounded
-            span = span_of(stream, entry_id + 1, stream.last_id, options.count) if is_whole else None
+            span = (yield from span_of(stream, entry_id + 1, stream.last_id, options.count)) if is_whole else None
             if span is not None:
                 items.append((key, span))
                 continue

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.gateways.redis import group_commands, long_work, pending_commands
+from ottla.gateways.redis import add_commands, group_commands, info_commands, long_work, pending_commands
 from ottla.gateways.redis.command_call import call
 from ottla.gateways.redis.group import UNKNOWN, Group
 from ottla.gateways.redis.keyspace import HeldError
@@ -24,11 +24,9 @@ from tests.unit.gateways.redis.streams_in_memory import StreamsInMemory
 
 @contextmanager
 def slices_of(count: int) -> Iterator[None]:
-    with (
-        patch.object(long_work, "SLICE", count),
-        patch.object(group_commands, "SLICE", count),
-        patch.object(pending_commands, "SLICE", count),
-    ):
+    with ExitStack() as patches:
+        for module in (long_work, add_commands, group_commands, info_commands, pending_commands):
+            patches.enter_context(patch.object(module, "SLICE", count))
         yield
 
 
@@ -51,6 +49,9 @@ def _words(*parts: Any) -> st.SearchStrategy[tuple[bytes, ...]]:
 _COMMAND = st.one_of(
     _words(b"XADD", b"s", b"*", b"f", b"v"),
     _words(b"XDEL", b"s", _IDS),
+    _words(b"XDELEX", b"s", st.sampled_from((b"KEEPREF", b"DELREF", b"ACKED")), b"IDS", b"3", _ID, _ID, _ID),
+    _words(b"XRANGE", b"s", _ID, b"+", _COUNT),
+    _words(b"XREAD", _COUNT, b"STREAMS", b"s", b"s", _ID, b"0"),
     _words(b"XTRIM", b"s", b"MAXLEN", st.sampled_from((b"1", b"4"))),
     _words(b"XGROUP", b"SETID", b"s", b"g", st.sampled_from((b"0", b"4-0", b"$"))),
     _words(b"XGROUP", b"DELCONSUMER", b"s", b"g", _NAME),
@@ -89,6 +90,7 @@ async def replies_to(commands: list[tuple[bytes, ...]], slice_size: int) -> tupl
     return replies, stream, server.read_again(b"s")
 
 
+@settings(max_examples=60)
 @given(st.lists(_COMMAND, max_size=25))
 def test_commands_in_slices_do_and_answer_what_they_do_at_once(commands: list[tuple[bytes, ...]]) -> None:
     replies, stream, _ = asyncio.run(replies_to(commands, 1_000_000))
@@ -105,6 +107,7 @@ def _without_times(stream: Stream) -> Any:
     return snapshot(stream, 0)
 
 
+@settings(max_examples=60)
 @given(st.lists(_COMMAND, max_size=25), st.sampled_from((2, 1_000)))
 def test_a_restart_changes_nothing_but_when_consumers_were_seen(
     commands: list[tuple[bytes, ...]], slice_size: int
