@@ -58,9 +58,10 @@ COMPATIBILITY_HEAD = """# Compatibility
 What the Kafka listener serves, beside what Apache Kafka 4.3 serves to clients. A request with an API or a version
 that is not served closes the connection, as in Kafka. ApiVersions tells every client beforehand.
 
-Ottla has three APIs of its own: DescribeDeliveries (31000), what share groups have in flight, RedisCommands (31001),
-by which brokers forward commands of Redis clients to each other, and DescribeHistory (31002), what became of a record
-in share groups. ApiVersions names the first and the last only to Ottla's own client.
+Ottla has four APIs of its own: DescribeDeliveries (31000), what share groups have in flight, RedisCommands (31001),
+by which brokers forward commands of Redis clients to each other, DescribeHistory (31002), what became of a record
+in share groups, and ShareReads (31003), by which brokers have messages for NSQ clients from the leaders. ApiVersions
+names 31000 and 31002, and only to Ottla's own client.
 
 Kafka also answers keys 83 to 87 to clients, with which brokers store the state of share groups. It advertises keys
 71 and 72 only where a plugin receives telemetry; Ottla advertises them while a client metrics subscription exists.

@@ -13,12 +13,5 @@ def handle(message):
     return True
 
 
-# It asks for the next leader only this often, by default every minute.
-nsq.Reader(
-    message_handler=handle,
-    lookupd_http_addresses=[lookupd],
-    lookupd_poll_interval=2,
-    topic=topic,
-    channel=channel,
-)
+nsq.Reader(message_handler=handle, lookupd_http_addresses=[lookupd], topic=topic, channel=channel)
 nsq.run()

@@ -90,7 +90,10 @@ def test_every_broker_knows_where_a_topic_is_read(tmp_path: Path) -> None:
         wait_until(lambda: depths(leader) == [0], "nothing waits at the leader")
         assert request(leader, "POST", "/topic/create?topic=unread")[0] == 200
         unread = cluster.leader("unread")
-        assert request(other if unread is one else one, "POST", "/topic/empty?topic=unread")[0] == 503
-        assert request(unread, "POST", "/topic/empty?topic=unread")[0] == 200
+        NsqClient(address(one)).publish("unread", b"m0", b"m1")
+        follower = other if unread is one else one
+        assert request(follower, "POST", "/topic/empty?topic=unread")[0] == 200, "it asks the leader"
+        (emptied,) = json.loads(request(unread, "GET", "/stats?format=json&topic=unread")[1])["topics"]
+        assert emptied["depth"] == 0
         assert request(leader, "POST", "/topic/delete?topic=clicks")[0] == 200
         wait_until(lambda: looked_up(follower) == [], "it is gone")

@@ -28,10 +28,12 @@ from ottla.broker.produce import ProduceService
 from ottla.broker.record_deletion import RecordDeletion
 from ottla.broker.records import RecordService
 from ottla.broker.redis_exchange import RedisExchange
+from ottla.broker.remote_shares import RemoteShares
 from ottla.broker.request_quotas import RequestQuotas
 from ottla.broker.scram_users import ScramUserService
 from ottla.broker.share_fetches import ShareFetchService
 from ottla.broker.share_groups import ShareGroupService
+from ottla.broker.share_readers import ShareReaders
 from ottla.broker.streams_groups import StreamsGroupService
 from ottla.broker.topics import TopicService
 from ottla.broker.transaction_gate import TransactionGate
@@ -100,12 +102,16 @@ class Broker(Struct, frozen=True):
     """Made when the first client asks for it."""
     controller: Controller
     """Decides while it is active; what brokers ask in their own name goes to it."""
+    share_readers: ShareReaders
+    """Readers at other brokers of share partitions that this one leads."""
     task_gate: TaskGate = field(default_factory=TaskGate)
     """Admits requests that are tasks, of all gateways together."""
     look_ups: LookUps = field(default_factory=LookUps)
     """How many reads wait for the disk, of all gateways together."""
     redis_exchange: RedisExchange = field(default_factory=RedisExchange)
     """How brokers ask each other for what their Redis clients want."""
+    remote_shares: RemoteShares | None = None
+    """Share partitions that other brokers lead; None on a broker that is alone."""
 
     @property
     def image(self) -> MetadataImage:

@@ -1,10 +1,11 @@
-"""`RemoteRecords` over the channels between brokers: Produce and Fetch, of one partition each."""
+"""`RemoteRecords` over the channels between brokers: Produce, Fetch and DeleteRecords, of one partition each."""
 
 from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 from uuid import UUID
 
+from ottla.broker.record_deletion import ALL_COMMITTED
 from ottla.broker.records import OutOfRangeError, RecordRead, refused
 from ottla.client.errors import BrokerUnreachableError, ClientError, error_code
 from ottla.model.error_code import ErrorCode
@@ -12,12 +13,20 @@ from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
 from ottla.peers.broker_channels import BrokerChannels, Lane
 from ottla.protocol.message import Records
+from ottla.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.replication.leader import ACKS_ALL
 from ottla.replication.partition import WritableBuffer
 
 APPENDS: Final = Lane("records")
+DELETIONS: Final = Lane("deletions")
+"""They wait for replicas."""
 READS: Final = Lane("reads")
 """Reads that do not wait."""
 WAITING_READS: Final = tuple(Lane(f"waiting-reads-{number}") for number in range(8))
@@ -107,6 +116,29 @@ class RecordChannel:
             each.log_start_offset,
             [(aborted.producer_id, aborted.first_offset) for aborted in each.aborted_transactions or ()],
         )
+
+    async def delete(self, leader_id: int, place: TopicPartition, timeout_ms: int) -> None:
+        """Delete all committed records. Raises ApiError."""
+        topic, index = place
+        wanted = DeleteRecordsTopic(topic, (DeleteRecordsPartition(index, ALL_COMMITTED),))
+        try:
+            answer = await self._channels.request(
+                leader_id,
+                DeleteRecordsRequest(topics=(wanted,), timeout_ms=timeout_ms),
+                DeleteRecordsResponse,
+                timeout_ms=timeout_ms + ANSWER_MS,
+                lane=DELETIONS,
+            )
+        except ClientError as error:
+            raise ApiError(
+                ErrorCode.LEADER_NOT_AVAILABLE, f"broker {leader_id}, which leads {place}: {error}"
+            ) from error
+        ((each,),) = (entry.partitions for entry in answer.topics)
+        if each.error_code:
+            code = error_code(each.error_code)
+            if code in _MOVED:
+                raise _moved(leader_id, place, code)
+            raise ApiError(code, f"the records of {place} could not be deleted: {code.name}")
 
 
 def _moved(leader_id: int, place: TopicPartition, code: ErrorCode) -> ApiError:

@@ -23,12 +23,14 @@ from ottla.runtime.timer import Timer
 
 logger = logging.getLogger(__name__)
 
+ALL_COMMITTED: Final = -1
+"""The offset that stands for all committed records."""
 FOLLOWED_POLL_MS: Final = 10
 """How long to wait before looking again whether the other replicas have followed."""
 
 
 class RecordsBefore(NamedTuple):
-    """The records of a partition before an offset, -1 for all that are committed."""
+    """The records of a partition before an offset."""
 
     topic: str
     partition: int

@@ -1,7 +1,7 @@
 """Records of a partition, wherever it is led: for gateways whose clients do not find leaders by themselves.
 
     gateway --> this broker leads        --> ProduceService, FetchService
-            --> another broker leads     --> the same asked of it (Produce, Fetch), over the channels between brokers
+            --> another broker leads     --> the same asked of it (Produce, Fetch, DeleteRecords)
             --> nobody leads, or it moves --> tried again until the time is up
 
 What is appended is committed (acks=all) when the call returns. An append is tried again only where it is certain that
@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from ottla.broker.access import Authorizer, Operation, ResourceType, require
 from ottla.broker.fetch import FetchService, FetchTarget, PartitionRead, do_all, look_ups_of
 from ottla.broker.produce import PartitionWrite, ProduceService
+from ottla.broker.record_deletion import ALL_COMMITTED, RecordDeletion, RecordsBefore
 from ottla.metadata.image.image import NO_LEADER, MetadataImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
@@ -76,6 +77,8 @@ class RemoteRecords(Protocol):
     async def read(
         self, leader_id: int, place: TopicPartition, offset: int, max_bytes: int, wait_ms: int, *, read_committed: bool
     ) -> RecordRead: ...
+
+    async def delete(self, leader_id: int, place: TopicPartition, timeout_ms: int) -> None: ...
 
 
 class RecordService:
@@ -163,6 +166,26 @@ class RecordService:
             return await remote.read(leader_id, place, offset, max_bytes, wait_ms, read_committed=read_committed)
 
         return await self._retried(attempt, _MOVED, timeout_ms)
+
+    async def delete(
+        self, principal: Principal, place: TopicPartition, deletion: RecordDeletion, timeout_ms: int
+    ) -> None:
+        """Delete all committed records, here by `deletion`. Raises ApiError: LEADER_NOT_AVAILABLE when nobody led for
+        `timeout_ms`, and what DeleteRecords answers.
+        """
+        require(self._authorizer, principal, Operation.DELETE, ResourceType.TOPIC, place.topic)
+
+        async def attempt(left_ms: int) -> None:
+            partition = self._replicas.find(*place)
+            if partition is not None and partition.is_leader:
+                (outcome,) = await deletion.delete(principal, [RecordsBefore(*place, ALL_COMMITTED)], left_ms)
+                if isinstance(outcome, ApiError):
+                    raise outcome
+                return
+            leader_id, remote = self._leader_elsewhere(place)
+            await remote.delete(leader_id, place, left_ms)
+
+        await self._retried(attempt, _MOVED, timeout_ms)
 
     async def _retried(
         self, attempt: Callable[[int], Awaitable[T]], may_pass: Collection[ErrorCode], timeout_ms: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 from uuid import UUID
 
 from ottla.broker.access import Authorizer, Operation, ResourceType, require
@@ -49,6 +49,14 @@ LOOKS_MAX: Final = 100
 
 Place = tuple[UUID, int]
 """A partition: topic id and number."""
+
+
+class Waiter(Protocol):
+    """An `asyncio.Event`, or something like it."""
+
+    def set(self) -> None:
+        """Records may be delivered again."""
+        ...
 
 
 class SharePartitions:
@@ -92,7 +100,7 @@ class SharePartitions:
         self._history_topic = history_topic
         self._histories = Histories() if history_topic is None else Histories(history_topic.note)
         self._remembered = RememberedBatches()
-        self._waiters: dict[Place, set[asyncio.Event]] = {}
+        self._waiters: dict[Place, set[Waiter]] = {}
         self._looks = 0
 
     def enter(self, group_id: str, *, is_member: bool = True) -> None:
@@ -127,15 +135,15 @@ class SharePartitions:
         """The partition, if its state is loaded."""
         return _result(self._partitions.get(ShareKey(group_id, *place)))
 
-    def add_waiter(self, place: Place, event: asyncio.Event) -> None:
-        """Set an event whenever records of a partition may be delivered again, to any group."""
-        self._waiters.setdefault(place, set()).add(event)
+    def add_waiter(self, place: Place, waiter: Waiter) -> None:
+        """Set a waiter whenever records of a partition may be delivered again, to any group."""
+        self._waiters.setdefault(place, set()).add(waiter)
 
-    def remove_waiter(self, place: Place, event: asyncio.Event) -> None:
-        """No longer set an event. One that was not added does nothing."""
+    def remove_waiter(self, place: Place, waiter: Waiter) -> None:
+        """No longer set a waiter. One that was not added does nothing."""
         waiters = self._waiters.get(place)
         if waiters is not None:
-            waiters.discard(event)
+            waiters.discard(waiter)
             if not waiters:
                 del self._waiters[place]
 

@@ -104,6 +104,7 @@ class ApiKey(IntEnum):
     DESCRIBE_DELIVERIES = 31_000
     REDIS_COMMANDS = 31_001
     DESCRIBE_HISTORY = 31_002
+    SHARE_READS = 31_003
 
     @property
     def is_extension(self) -> bool:
@@ -237,6 +238,7 @@ APIS = _by_key(
         Api(ApiKey.DESCRIBE_DELIVERIES, "DescribeDeliveries", 0, 0, 0),
         Api(ApiKey.REDIS_COMMANDS, "RedisCommands", 0, 0, 0),
         Api(ApiKey.DESCRIBE_HISTORY, "DescribeHistory", 0, 0, 0),
+        Api(ApiKey.SHARE_READS, "ShareReads", 0, 0, 0),
     ]
 )
 """Every API by its key."""

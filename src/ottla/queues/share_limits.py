@@ -30,3 +30,15 @@ class ShareLimits(NamedTuple):
     """Of each priority from 0 on; without any there are no priorities."""
     history_ms: int = 0
     """How long it is remembered what became of records; 0: not at all."""
+
+
+def limits_of_reader(limits: ShareLimits, lock_ms: int) -> ShareLimits:
+    """What holds for a reader that is no member: it says how long it may take. NSQ has no limit of deliveries: the
+    group's holds where it has a topic for dead letters. Messages of DPUB come by transactions, so what these did not
+    commit is never delivered.
+    """
+    return limits._replace(
+        lock_ms=lock_ms,
+        deliveries_max=limits.deliveries_max if limits.letters_topic else 0,
+        read_committed=True,
+    )

@@ -5,6 +5,7 @@ GroupShare        a stream of Redis: the group of the stream, its state in the s
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 from ottla.model.error_code import ErrorCode
@@ -16,6 +17,50 @@ from ottla.queues.redelivery import NO_DELAY, Delay
 from ottla.queues.share_limits import ShareLimits
 from ottla.queues.share_state import ShareKey
 from ottla.replication.partition import Partition
+
+
+class Changing(Protocol):
+    """Says when a reader may see something new."""
+
+    def subscribe(self, on_change: Callable[[object], None]) -> None: ...
+
+    def unsubscribe(self, on_change: Callable[[object], None]) -> None: ...
+
+
+class ReadablePartition(Protocol):
+    """What one reader needs of a group in a partition, whichever broker leads it. `partition` says when there is
+    something new.
+    """
+
+    key: ShareKey
+
+    @property
+    def partition(self) -> Changing: ...
+
+    @property
+    def is_current(self) -> bool: ...
+
+    def has_news(self, limits: ShareLimits) -> bool: ...
+
+    async def acquire(
+        self, member_id: str, limits: ShareLimits, *, max_bytes: int, max_records: int, exact: bool
+    ) -> Acquired: ...
+
+    def begin_settle(
+        self,
+        member_id: str,
+        runs: list[tuple[int, int, int]],
+        limits: ShareLimits,
+        delay: Delay | None = NO_DELAY,
+        *,
+        linger_ms: int = 0,
+    ) -> "ErrorCode | asyncio.Future[ErrorCode]": ...
+
+    def store_now(self) -> None: ...
+
+    def watch_timeouts(self, member_id: str, on_timed_out: OnTimedOut) -> None: ...
+
+    def forget_member(self, member_id: str) -> None: ...
 
 
 class SharedPartition(Protocol):

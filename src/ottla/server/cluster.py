@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from ottla.broker.cluster_share_groups import RemoteShareGroups
 from ottla.broker.records import RemoteRecords
 from ottla.broker.redis_exchange import RemoteRedis
+from ottla.broker.remote_shares import RemoteReaders
 from ottla.broker.transaction_gate import TransactionVerifier
 from ottla.broker.transaction_markers import TransactionMarkers
 from ottla.broker.transactions import TransactionService
@@ -97,6 +98,10 @@ class Cluster(Protocol):
 
     def remote_redis(self) -> RemoteRedis | None:
         """Reaches what other brokers serve Redis clients; None where there are none."""
+        ...
+
+    def remote_readers(self) -> RemoteReaders | None:
+        """Reaches the leaders of share partitions that clients here read; None where there are no other brokers."""
         ...
 
     def gateway(self, broker: "Broker", apis: ApiTable, sessions: FetchSessionCache) -> KafkaGateway:
@@ -207,6 +212,9 @@ class LoneCluster:
 
     def remote_redis(self) -> None:
         """This broker leads all streams."""
+
+    def remote_readers(self) -> None:
+        """This broker leads all share partitions."""
 
     def gateway(self, broker: "Broker", apis: ApiTable, sessions: FetchSessionCache) -> KafkaGateway:
         """Nobody is believed to be a broker, and nothing is sent on."""

@@ -103,6 +103,7 @@ OF_TOPICS: Final[Mapping[str, Part]] = MappingProxyType(
                 ApiKey.WRITE_SHARE_GROUP_STATE,
                 ApiKey.DELETE_SHARE_GROUP_STATE,
                 ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+                ApiKey.SHARE_READS,
             ),
             ("ottla.coordination.shard_runner", "ottla.groups.share.share_groups"),
         ),

@@ -18,6 +18,7 @@ from ottla.broker.cluster_share_groups import ShareGroupChannel
 from ottla.broker.offsets import OffsetService
 from ottla.broker.record_channel import RecordChannel
 from ottla.broker.redis_exchange import RedisChannel
+from ottla.broker.remote_shares import ShareReadChannel
 from ottla.broker.replica_log_ends import ReplicaLogEnds
 from ottla.broker.transaction_coordinator_channel import TransactionCoordinatorChannel
 from ottla.broker.transaction_marker_channel import TransactionMarkerChannel
@@ -186,6 +187,10 @@ class PeerCluster:
     def remote_redis(self) -> RedisChannel:
         """Reaches what other brokers serve Redis clients."""
         return RedisChannel(self.channels)
+
+    def remote_readers(self) -> ShareReadChannel:
+        """Reaches the leaders of share partitions that clients here read."""
+        return ShareReadChannel(self.channels)
 
     def _topic_id(self, name: str) -> UUID:
         topic = self._metadata.current_image().topic(name)

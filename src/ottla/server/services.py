@@ -32,11 +32,13 @@ from ottla.broker.quota_manager import ClientQuotaManager
 from ottla.broker.record_deletion import RecordDeletion
 from ottla.broker.records import RecordService
 from ottla.broker.redis_exchange import RedisExchange, StreamGroups
+from ottla.broker.remote_shares import RemoteShares
 from ottla.broker.request_quotas import RequestQuotas
 from ottla.broker.scram_users import ScramUserService
 from ottla.broker.share_fetches import ShareFetchService
 from ottla.broker.share_groups import ShareGroupService
 from ottla.broker.share_partitions import SharePartitions
+from ottla.broker.share_readers import ShareReaders
 from ottla.broker.streams_groups import StreamsGroupService
 from ottla.broker.topics import TopicService
 from ottla.broker.transaction_gate import GateConfig, TransactionGate
@@ -139,6 +141,7 @@ class Services:
         )
         topics = TopicService(controller, config, authorizer, cluster.require_writable, cluster.controller)
         redis_exchange = RedisExchange(cluster.remote_redis())
+        remote_readers = cluster.remote_readers()
 
         def stream_states(topic_id: UUID) -> StreamGroups | None:
             topic = current_image().topic_by_id(topic_id)
@@ -268,6 +271,12 @@ class Services:
             transactional_produce=TransactionalProduceService(produce, self.gate, authorizer),
             transaction_markers=markers,
             redis_exchange=redis_exchange,
+            share_readers=ShareReaders(share_partitions, settings.node_id, timer),
+            remote_shares=None
+            if remote_readers is None
+            else RemoteShares(
+                remote_readers, current_image, settings.node_id, authorizer, rng=environment.rng, tasks=tasks
+            ),
         )
         self.broker.redis_exchange.make_gateway = self._make_redis_gateway
 

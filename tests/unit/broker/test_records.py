@@ -52,6 +52,9 @@ class World:
         self._answer(leader_id)
         return READ
 
+    async def delete(self, leader_id: int, place: TopicPartition, timeout_ms: int) -> None:
+        self._answer(leader_id)
+
     def _answer(self, leader_id: int) -> None:
         self.asked.append(leader_id)
         if self.errors:
@@ -100,6 +103,18 @@ async def test_what_may_be_there_already_is_not_appended_again() -> None:
     with pytest.raises(ApiError) as refused:
         await task
     assert (refused.value.code, world.asked) == (ErrorCode.REQUEST_TIMED_OUT, [2, 2])
+
+
+async def test_a_deletion_goes_to_the_leader() -> None:
+    world = World()
+    world.leader = 2
+    world.errors = [ErrorCode.LEADER_NOT_AVAILABLE]
+    deleted = world.service.delete(ANONYMOUS, PLACE, cast("Any", None), 10 * RETRY_MS)
+    task = await world.begin(deleted)
+    world.leader = 3
+    await world.passes(RETRY_MS)
+    await task
+    assert world.asked == [2, 3]
 
 
 async def test_a_read_follows_the_leader() -> None:

@@ -15,7 +15,7 @@ from tests.unit.gateways.answered import AnsweredContext, gateway_of
 
 BETWEEN_BROKERS = [key for key, row in APIS.rows.items() if row.is_between_brokers]
 OF_SHARE_STATES = range(83, 88)
-WITHOUT_NUMBER = {ApiKey.ENVELOPE, ApiKey.REDIS_COMMANDS}
+WITHOUT_NUMBER = {ApiKey.ENVELOPE, ApiKey.REDIS_COMMANDS, ApiKey.SHARE_READS}
 BY_NUMBER = [key for key in BETWEEN_BROKERS if key not in WITHOUT_NUMBER and key not in OF_SHARE_STATES]
 """Those that say which broker asks."""
 

@@ -21,6 +21,8 @@ NOT_IN_KIO = {
     "DescribeHistoryResponse": "an API of Ottla alone",
     "RedisCommandsRequest": "an API of Ottla alone",
     "RedisCommandsResponse": "an API of Ottla alone",
+    "ShareReadsRequest": "an API of Ottla alone",
+    "ShareReadsResponse": "an API of Ottla alone",
 }
 """The messages that only the plain writer beside these tests checks, and why."""
 

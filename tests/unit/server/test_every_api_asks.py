@@ -116,6 +116,7 @@ BROKERS_ONLY = frozenset(
         ApiKey.DELETE_SHARE_GROUP_STATE,
         ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
         ApiKey.REDIS_COMMANDS,
+        ApiKey.SHARE_READS,
     }
 )
 """Those that brokers send each other: whoever has not proved that it is one is refused, whatever the rules say."""

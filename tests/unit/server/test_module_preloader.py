@@ -157,6 +157,6 @@ def test_everything_that_is_named_is_there(part):
 
 
 def test_apis_between_brokers_are_read_in_a_cluster():
-    of_redis = {ApiKey.REDIS_COMMANDS}  # whoever has Redis clients has read it with their gateway
-    read = {*OF_BROKERS.apis, *OF_TOPICS[SHARE_GROUP_STATE_TOPIC].apis, *of_redis}
+    of_gateways = {ApiKey.REDIS_COMMANDS}  # whoever has Redis clients has read it with their gateway
+    read = {*OF_BROKERS.apis, *OF_TOPICS[SHARE_GROUP_STATE_TOPIC].apis, *of_gateways}
     assert {key for key, row in APIS.rows.items() if row.is_between_brokers} <= read

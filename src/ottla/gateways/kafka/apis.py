@@ -97,6 +97,7 @@ APIS: Final = ApiTable(
         Row(ApiKey.DESCRIBE_DELIVERIES, 0, 0, "api_31000_describe_deliveries"),
         Row(ApiKey.REDIS_COMMANDS, 0, 0, "api_31001_redis_commands", is_between_brokers=True),
         Row(ApiKey.DESCRIBE_HISTORY, 0, 0, "api_31002_describe_history"),
+        Row(ApiKey.SHARE_READS, 0, 0, "api_31003_share_reads", is_between_brokers=True),
     )
 )
 """The APIs by key."""

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.access import Operation, ResourceType, require
 from ottla.broker.broker import Broker
-from ottla.broker.record_deletion import RecordsBefore
 from ottla.gateways.nsq.channels import NsqChannels
 from ottla.gateways.nsq.names import nsq_topic_of, topic_of
 from ottla.gateways.nsq.paused import PAUSED, TOPIC, paused_names
@@ -15,14 +14,13 @@ from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import ANONYMOUS, Principal, broker_principal
 from ottla.model.topic_name import is_internal_topic
+from ottla.model.topic_partition import TopicPartition
 from ottla.settings.topic_settings import DELIVER_TO
 
 if TYPE_CHECKING:
     from ottla.gateways.nsq.connection import NsqConnection
 
 DELETE_TIMEOUT_MS: Final = 10_000
-ALL: Final = -1
-"""The offset that stands for all committed records."""
 
 
 class NsqAdministration:
@@ -78,10 +76,9 @@ class NsqAdministration:
         """Delete the messages that no channel has, which there are while the topic has no channel."""
         require(self._broker.authorizer, ANONYMOUS, Operation.DELETE, ResourceType.TOPIC, topic.name)
         if not await self._channels.of_topic(broker_principal(self._broker.config.node_id), topic):
-            wanted = [RecordsBefore(topic.name, number, ALL) for number in range(len(topic.partitions))]
-            for outcome in await self._broker.record_deletion.delete(ANONYMOUS, wanted, DELETE_TIMEOUT_MS):
-                if isinstance(outcome, ApiError):
-                    raise outcome
+            for number in range(len(topic.partitions)):
+                place = TopicPartition(topic.name, number)
+                await self._broker.records.delete(ANONYMOUS, place, self._broker.record_deletion, DELETE_TIMEOUT_MS)
 
     async def create_channel(self, topic: TopicImage, channel: str) -> None:
         """Make a channel; it may be there."""

@@ -14,7 +14,7 @@ from ottla.broker.access import is_refusal
 from ottla.broker.traffic_quota import TrafficQuota
 from ottla.gateways.nsq import frame, identify
 from ottla.gateways.nsq.answer import Answer, Piece
-from ottla.gateways.nsq.channel_reader import ChannelReader, not_in_flight
+from ottla.gateways.nsq.channel_reader import ChannelReader
 from ottla.gateways.nsq.client_auth import ClientAuth
 from ottla.gateways.nsq.command import (
     Auth,
@@ -34,6 +34,7 @@ from ottla.gateways.nsq.command_reader import CommandReader, LineTooLongError
 from ottla.gateways.nsq.error import NsqError
 from ottla.gateways.nsq.heartbeat import Heartbeat
 from ottla.gateways.nsq.layers import DeflateLayer, Layer, LayerError, Layers, SnappyLayer, TlsLayer
+from ottla.gateways.nsq.settlements import not_in_flight
 from ottla.model.errors import ApiError
 from ottla.model.principal import ANONYMOUS
 

@@ -182,20 +182,17 @@ class NsqGateway:
         return identity(self.limits.broadcast_address, self.tcp_port, self.http_port)
 
     async def _registrations(self) -> Registrations:
-        """What this broker serves by now: what lookup services are told."""
+        """The topics of which this broker has a replica in sync, and their channels: what lookup services are told."""
         own_id = self.broker.config.node_id
         served: set[tuple[str, str]] = set()
-        standby: set[str] = set()
         for name, topic in self.administration.topics(self.known_to):
-            if any(partition.leader == own_id for partition in topic.partitions):
+            if any(own_id in (partition.leader, *partition.isr) for partition in topic.partitions):
                 served.add((name, ""))
                 with contextlib.suppress(ApiError):  # the groups are being loaded: their channels come later
                     served.update((name, channel) for channel in await self.channels.coordinated_here(topic))
-            elif any(own_id in partition.isr for partition in topic.partitions):
-                standby.add(name)
         subscribed = {each.subscription for each in self.connections if each.subscription is not None}
         served.update(each for each in subscribed if (each[0], "") in served)
-        return Registrations(frozenset(served), frozenset(standby))
+        return frozenset(served)
 
     async def _make_known_channels(self, name: str, topic: TopicImage) -> None:
         """Make the channels that other servers have of a topic that is new here: they get its first message too."""
@@ -308,6 +305,6 @@ class NsqGateway:
             may_send=lambda: connection.may_push,
             is_paused=lambda: is_paused(broker.image, found.name, channel),
             clock=broker.clock,
-            tasks=broker.tasks,
+            elsewhere=broker.remote_shares,
             samples=None if not options.sample_rate else lambda: broker.rng.randbelow(100) <= options.sample_rate,
         )

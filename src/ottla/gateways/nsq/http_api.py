@@ -50,7 +50,6 @@ SMALL_BODY_MAX: Final = 64 * 1024
 """The largest body of a request that needs none, or a short one."""
 ANSWER_HELD_MS: Final = 10_000
 """For so long at most the answer to a client over its quota waits."""
-_ASK_THE_LEADER: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER})
 _PUBLISHING: Final = frozenset({"/pub", "/mpub"})
 _MS_NS: Final = 1_000_000
 _NO_MEMORY: Final = dict.fromkeys(
@@ -151,8 +150,6 @@ class NsqHttpApi:
                 return HttpError(403, "UNAUTHORIZED").response()
             if error.code is ErrorCode.NON_EMPTY_GROUP:
                 return HttpError(409, "NON_EMPTY_GROUP").response()
-            if error.code in _ASK_THE_LEADER:
-                return HttpError(503, "NOT_LEADER").response()
             logger.warning("%s %s failed: %s", request.method, request.path, error.message)
             return HttpError(500, "INTERNAL_ERROR").response()
         except Exception:

@@ -1,11 +1,10 @@
 """A lookup service at which this broker registers: nsqlookupd, or `ottla lookupd`.
 
-    connect --> "  V1" IDENTIFY --> REGISTER what it leads --> every second: what changed; every 15 s: PING
-       ^                                                                  |
-       +------------------- again, after a while -------------------------+  the connection ends
+    connect --> "  V1" IDENTIFY --> REGISTER what it has --> every second: what changed; every 15 s: PING
+       ^                                                                 |
+       +------------------- again, after a while ------------------------+  the connection ends
 
-A topic is registered by the broker that leads a partition of it. Others that could lead it say so to lookup services
-that understand it: these send clients to them while nobody leads.
+A topic is registered by each broker that leads it or has a replica of it in sync: clients get its messages at any.
 """
 
 import asyncio
@@ -35,12 +34,8 @@ TIMEOUT_MS: Final = 10_000
 ANSWER_BYTES_MAX: Final = 1024 * 1024
 
 
-class Registrations(Struct, frozen=True):
-    """What a broker has: topics with their channels, and those that it could serve soon."""
-
-    served: frozenset[tuple[str, str]] = frozenset()
-    """Topic and channel; an empty channel for the topic itself."""
-    standby: frozenset[str] = frozenset()
+Registrations = frozenset[tuple[str, str]]
+"""Topics that a broker has, and their channels; an empty channel for the topic itself."""
 
 
 class LookupdPeer:
@@ -95,14 +90,13 @@ class LookupdPeer:
         said = msgspec.json.encode(self._identity())
         answer = await exchange.ask(MAGIC + b"IDENTIFY\n" + struct.pack(">i", len(said)) + said)
         self.http_address = _http_address(answer)
-        takes_standby = b'"standby":true' in answer
-        told = Registrations()
+        told: Registrations = frozenset()
         clock = self._clock
         heard_ms = clock.monotonic_ms()
         while True:
             self._changed.clear()
             wanted = await self._registrations()
-            commands = _difference(told, wanted, takes_standby=takes_standby)
+            commands = _difference(told, wanted)
             if not commands and clock.monotonic_ms() - heard_ms >= PING_MS:
                 commands = ["PING"]
             for command in commands:
@@ -159,18 +153,15 @@ class _Exchange:
             raise EOFError
 
 
-def _difference(told: Registrations, wanted: Registrations, *, takes_standby: bool) -> list[str]:
+def _difference(told: Registrations, wanted: Registrations) -> list[str]:
     """The commands that make the one the other. A topic stands before its channels, and is taken back after them.
 
-    >>> _difference(Registrations(frozenset({("a", ""), ("a", "c")})), Registrations(), takes_standby=False)
+    >>> _difference(frozenset({("a", ""), ("a", "c")}), frozenset())
     ['UNREGISTER a c', 'UNREGISTER a']
     """
-    gone, new = told.served - wanted.served, wanted.served - told.served
+    gone, new = told - wanted, wanted - told
     commands = [f"UNREGISTER {topic} {channel}".rstrip() for topic, channel in sorted(gone, reverse=True)]
-    commands += [f"REGISTER {topic} {channel}".rstrip() for topic, channel in sorted(new)]
-    if takes_standby and wanted.standby != told.standby:
-        commands.append(f"STANDBY {' '.join(sorted(wanted.standby))}".rstrip())
-    return commands
+    return commands + [f"REGISTER {topic} {channel}".rstrip() for topic, channel in sorted(new)]
 
 
 def identity(broadcast_address: str, tcp_port: int, http_port: int) -> dict[str, Any]:

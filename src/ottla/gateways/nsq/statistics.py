@@ -1,8 +1,8 @@
 """The statistics that nsqd has of its topics, channels and clients, as documents of its HTTP API.
 
-A broker tells of the topics that it leads. A message of DPUB that waits in the delay topic counts as deferred for each
-channel. Numbers that nsqd counts from its start are counted here from the first time that the broker served the
-channel; what counts messages of a topic counts those in its log.
+A broker tells of the topics that it leads or its clients read; the depth is at the leader. A message of DPUB that
+waits in the delay topic counts as deferred for each channel. Numbers that nsqd counts from its start are counted here
+from the first time that the broker served the channel; what counts messages of a topic counts those in its log.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ class NsqStatistics:
         Raises ApiError.
         """
         known = self._gateway.administration.topics(principal)
+        read = {each.subscription[0] for each in self._gateway.connections if each.subscription is not None}
         found = sorted((each for each in known if topic in ("", each[0])), key=lambda each: each[0])
         return [
             await self._topic(name, image, channel, with_clients, principal)
             for name, image in found
-            if self._leads(image)
+            if self._leads(image) or name in read
         ]
 
     def producers(self) -> list[Document]:

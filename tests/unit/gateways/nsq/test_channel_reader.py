@@ -6,14 +6,21 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
 import pytest
 
-from ottla.gateways.nsq.channel_reader import FINISHED_LINGER_MS, ChannelReader
+from ottla.broker import share_read_messages as messages
+from ottla.broker.access import ALLOW_ALL
+from ottla.broker.remote_shares import RemoteShares
+from ottla.broker.share_readers import SILENT_MS, ShareReaders
+from ottla.client.errors import ConnectionLostError
+from ottla.gateways.nsq.channel_reader import ChannelReader
 from ottla.gateways.nsq.error import NsqError
 from ottla.gateways.nsq.message_id import message_id
+from ottla.gateways.nsq.settlements import FINISHED_LINGER_MS
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import ANONYMOUS
@@ -22,6 +29,7 @@ from ottla.queues.acknowledgements import ACCEPT, RELEASE
 from ottla.queues.share_limits import ShareLimits
 from ottla.queues.share_partition import SharePartition
 from ottla.queues.state_batches import StateBatch
+from ottla.runtime.rng import SeededRng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import ManualTimer
 from tests.unit.queues.test_share_partition import share_over
@@ -66,6 +74,9 @@ class Partitions:
     def remove_waiter(self, place: Any, event: asyncio.Event) -> None:
         self.waiters.discard(event)
 
+    def look_again(self, group_id: str, places: Any) -> None:
+        """Nobody else changes it."""
+
     def tell(self, share: SharePartition | None = None) -> None:
         for event in self.waiters:
             event.set()
@@ -89,10 +100,47 @@ class Clock:
         return 1_700_000_000_000 + self.ms
 
 
-class Channel:
-    """A channel over a log of five messages, and its clients."""
+class Elsewhere(Partitions):
+    """The same at a broker that does not lead it."""
 
-    def __init__(self, fd: int, tasks: Tasks) -> None:
+    async def get(self, *asked: Any) -> SharePartition:
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another leads")
+
+    def at_hand(self, *asked: Any) -> None:  # type: ignore[override]
+        return None
+
+    def loaded(self, group_id: str, place: Any) -> None:  # type: ignore[override]
+        return None
+
+
+class Leader:
+    """Reaches the broker that leads, in the same process. `None` for an answer that does not come."""
+
+    def __init__(self, readers: ShareReaders) -> None:
+        self.readers = readers
+        self.asked: list[object] = []
+        self.is_gone = False
+        self.holds: asyncio.Event | None = None
+        self.has_answered = asyncio.Event()
+
+    async def ask(self, broker_id: int, data: bytes, lane: str, timeout_ms: int) -> bytes:
+        self.asked.append(messages.decode(data))
+        answer = await self.readers.answered(2, data)
+        if self.holds is not None and lane.startswith("take"):
+            self.has_answered.set()
+            await self.holds.wait()
+        if self.is_gone:
+            raise ConnectionLostError("it is gone")
+        return answer
+
+
+EITHER = pytest.mark.parametrize("led", ["here", "elsewhere"])
+
+
+class Channel:
+    """A channel over a log of five messages, and its clients, at the broker that leads it or at another one."""
+
+    def __init__(self, fd: int, tasks: Tasks, *, is_led_here: bool = True) -> None:
         self.tasks = tasks
         self.fd = fd
         share = share_over(fd, 5, tasks)
@@ -101,6 +149,18 @@ class Channel:
         self.clock = Clock(cast("ManualTimer", share._leases._timer))
         self.may_send = True
         self.is_paused = False
+        self.partitions_here = self.partitions
+        self.elsewhere: RemoteShares | None = None
+        if not is_led_here:
+            readers = ShareReaders(cast("Any", self.partitions), 1, self.clock.timer)
+            self.remote = Leader(readers)
+            self.partitions_here = Elsewhere(share)
+            self.led = SimpleNamespace(leader=1)
+            led = SimpleNamespace(name="t", partitions=[self.led])
+            image = SimpleNamespace(topic_by_id=lambda topic_id: led)
+            self.elsewhere = RemoteShares(
+                self.remote, lambda: cast("Any", image), 2, ALLOW_ALL, rng=SeededRng(1), tasks=tasks
+            )
 
     def prepare(self) -> None:
         """Have clients be told of what becomes of the share partition."""
@@ -122,7 +182,7 @@ class Client:
             name,
             "c",
             [(UUID(int=1), 0)],
-            cast("Any", channel.partitions),
+            cast("Any", channel.partitions_here),
             ANONYMOUS,
             message_timeout_ms=TIMEOUT_MS,
             message_timeout_max_ms=TIMEOUT_MAX_MS,
@@ -130,7 +190,7 @@ class Client:
             may_send=lambda: channel.may_send,
             is_paused=lambda: channel.is_paused,
             clock=cast("Any", channel.clock),
-            tasks=channel.tasks,
+            elsewhere=channel.elsewhere,
         )
         self.task = asyncio.get_running_loop().create_task(self.reader.run())
 
@@ -163,18 +223,19 @@ def log_of_five(path: Path) -> int:
 
 
 @asynccontextmanager
-async def channel_over(path: Path) -> AsyncIterator[Channel]:
+async def channel_over(path: Path, led: str = "here") -> AsyncIterator[Channel]:
     fd = log_of_five(path)
     tasks = Tasks()
     try:
-        yield Channel(fd, tasks)
+        yield Channel(fd, tasks, is_led_here=led == "here")
     finally:
         await tasks.close()
         os.close(fd)
 
 
-async def test_no_more_than_the_client_is_ready_for_is_in_flight(tmp_path: Path) -> None:
-    async with channel_over(tmp_path / "log") as channel:
+@EITHER
+async def test_no_more_than_the_client_is_ready_for_is_in_flight(tmp_path: Path, led: str) -> None:
+    async with channel_over(tmp_path / "log", led) as channel:
         client = channel.client("a")
         client.reader.set_ready(2)
         assert [await client.next(), await client.next()] == [
@@ -225,10 +286,11 @@ async def test_what_is_finished_together_is_written_once_and_one_that_came_too_l
         await client.gone()
 
 
+@EITHER
 async def test_a_client_without_room_has_nothing_once_the_channel_was_emptied_and_is_hung_up_on_once_it_is_gone(
-    tmp_path: Path,
+    tmp_path: Path, led: str
 ) -> None:
-    async with channel_over(tmp_path / "log") as channel:
+    async with channel_over(tmp_path / "log", led) as channel:
         client = channel.client("a")
         client.reader.set_ready(1)
         await client.next()
@@ -301,8 +363,9 @@ async def test_two_clients_share_the_messages_and_own_what_they_have(tmp_path: P
         await other.gone()
 
 
-async def test_a_message_that_is_put_back_comes_again_after_its_delay(tmp_path: Path) -> None:
-    async with channel_over(tmp_path / "log") as channel:
+@EITHER
+async def test_a_message_that_is_put_back_comes_again_after_its_delay(tmp_path: Path, led: str) -> None:
+    async with channel_over(tmp_path / "log", led) as channel:
         client = channel.client("a")
         client.reader.set_ready(5)
         for _ in range(5):
@@ -320,18 +383,22 @@ async def test_a_message_that_is_put_back_comes_again_after_its_delay(tmp_path: 
         await client.gone()
 
 
-async def test_a_message_whose_time_is_up_goes_to_another_client_and_touching_it_has_an_end(tmp_path: Path) -> None:
-    async with channel_over(tmp_path / "log") as channel:
+@EITHER
+async def test_a_message_whose_time_is_up_goes_to_another_client_and_touching_it_has_an_end(
+    tmp_path: Path, led: str
+) -> None:
+    async with channel_over(tmp_path / "log", led) as channel:
         one, other = channel.client("a"), channel.client("b")
         one.reader.set_ready(1)
         first = await one.next()
+        one.reader.set_ready(0)
         for _ in range(3):
             channel.clock.advance(TIMEOUT_MS - 1)
+            await one.settled()
             if one.reader.in_flight_count:
                 one.reader.touch(first[0])
                 await one.settled()
         assert one.reader.in_flight_count == 0, "touched at 1,999 and 3,998, but no longer than until 5,000"
-        one.reader.set_ready(0)
         other.reader.set_ready(1)
         assert await other.next() == (first[0], 2, b"m0")
         assert one.reader.counts.timeout_count == 1
@@ -339,8 +406,9 @@ async def test_a_message_whose_time_is_up_goes_to_another_client_and_touching_it
         await other.gone()
 
 
-async def test_what_a_client_that_is_gone_had_comes_to_another_once_its_time_is_up(tmp_path: Path) -> None:
-    async with channel_over(tmp_path / "log") as channel:
+@EITHER
+async def test_what_a_client_that_is_gone_had_comes_to_another_once_its_time_is_up(tmp_path: Path, led: str) -> None:
+    async with channel_over(tmp_path / "log", led) as channel:
         one = channel.client("a")
         one.reader.set_ready(5)
         for _ in range(5):
@@ -355,8 +423,9 @@ async def test_what_a_client_that_is_gone_had_comes_to_another_once_its_time_is_
         await other.gone()
 
 
-async def test_what_a_client_finished_right_before_it_went_is_done(tmp_path: Path) -> None:
-    async with channel_over(tmp_path / "log") as channel:
+@EITHER
+async def test_what_a_client_finished_right_before_it_went_is_done(tmp_path: Path, led: str) -> None:
+    async with channel_over(tmp_path / "log", led) as channel:
         one = channel.client("a")
         one.reader.set_ready(5)
         for _ in range(5):
@@ -372,8 +441,9 @@ async def test_what_a_client_finished_right_before_it_went_is_done(tmp_path: Pat
         await other.gone()
 
 
-async def test_nothing_is_pushed_to_a_connection_that_does_not_keep_up_or_is_closing(tmp_path: Path) -> None:
-    async with channel_over(tmp_path / "log") as channel:
+@EITHER
+async def test_nothing_is_pushed_to_a_connection_that_does_not_keep_up_or_is_closing(tmp_path: Path, led: str) -> None:
+    async with channel_over(tmp_path / "log", led) as channel:
         client = channel.client("a")
         channel.may_send = False
         client.reader.set_ready(1)
@@ -403,3 +473,103 @@ async def test_finishes_of_several_turns_are_stored_together_within_10_ms(tmp_pa
         await client.settled()
         assert [(each.start_offset, each.batches) for each in written] == [(4, (StateBatch(0, 3, 2, 1),))]
         await client.gone()
+
+
+# --- at a broker that does not lead ---------------------------------------------------------------------------------
+
+
+async def test_clients_at_two_brokers_share_the_messages(tmp_path: Path) -> None:
+    async with channel_over(tmp_path / "log", "elsewhere") as channel:
+        one, other = channel.client("a"), channel.client("b")
+        channel.partitions_here, channel.elsewhere = channel.partitions, None
+        at_the_leader = channel.client("a")
+        clients = [one, other, at_the_leader]
+        for client in clients:
+            client.reader.set_ready(1)
+        bodies = [(await client.next())[2] for client in clients]
+        assert sorted(bodies) == [b"m0", b"m1", b"m2"], "though two of them have the same name at their brokers"
+        one.reader.finish(message_id(0, int(bodies[0][1:])))
+        assert (await one.next())[2] == b"m3"
+        for client in clients:
+            await client.gone()
+        assert channel.partitions.readers == 0
+
+
+async def test_a_client_that_found_nothing_is_told_of_what_comes(tmp_path: Path) -> None:
+    async with channel_over(tmp_path / "log", "elsewhere") as channel:
+        partition = cast("Any", channel.partitions.share.partition)
+        subscribed: list[Any] = []
+        partition.subscribe, partition.unsubscribe = subscribed.append, subscribed.remove
+        partition.high_watermark = partition.last_stable_offset = 0
+        client = channel.client("a")
+        client.reader.set_ready(5)
+        await client.settled()
+        takes = [each for each in channel.remote.asked if isinstance(each, messages.Take)]
+        assert len(takes) == 1, "it does not ask again and again"
+        partition.high_watermark = partition.last_stable_offset = 2
+        for on_change in subscribed:
+            on_change(partition)
+        assert [(await client.next())[2], (await client.next())[2]] == [b"m0", b"m1"]
+        await client.gone()
+        assert subscribed == []
+
+
+async def test_a_client_reads_on_at_whoever_leads_when_the_leader_is_gone(tmp_path: Path) -> None:
+    async with channel_over(tmp_path / "log", "elsewhere") as channel:
+        client = channel.client("a")
+        client.reader.set_ready(1)
+        await client.next()
+        await client.settled()
+        channel.led.leader, channel.remote.is_gone = -1, True
+        channel.partitions.share.lose()
+        await client.settled()
+        assert not client.task.done(), "it waits for the next leader"
+        assert client.reader.in_flight_count == 0, "what another leader delivered is delivered again"
+        share = channel.partitions.share = share_over(channel.fd, 5, channel.tasks)
+        channel.prepare()
+        channel.partitions_here.get = channel.partitions.get  # type: ignore[method-assign]
+        client.reader.wake()
+        assert (await client.next())[0] == message_id(0, 0)
+        assert share.holder(0) == "a", "this broker leads it now"
+        await client.gone()
+
+
+async def test_what_comes_for_a_client_that_has_just_gone_is_given_back_at_once(tmp_path: Path) -> None:
+    async with channel_over(tmp_path / "log", "elsewhere") as channel:
+        channel.remote.holds = asyncio.Event()
+        one = channel.client("a")
+        one.reader.set_ready(1)
+        await asyncio.wait_for(channel.remote.has_answered.wait(), 60)
+        assert channel.partitions.share.holder(0) == "a@2"
+        await one.gone()
+        channel.remote.holds.set()
+        channel.remote.holds = None
+        other = channel.client("b")
+        other.reader.set_ready(5)
+        attempts = dict([(await other.next())[:2] for _ in range(5)])
+        assert attempts == {message_id(0, number): 1 + (number == 0) for number in range(5)}, "no time has to pass"
+        await other.gone()
+        assert channel.partitions.readers == 0
+
+
+async def test_readers_of_a_broker_that_is_silent_or_was_started_anew_are_forgotten(tmp_path: Path) -> None:
+    async with channel_over(tmp_path / "log", "elsewhere") as channel:
+        readers = channel.remote.readers
+
+        async def take(incarnation: int) -> messages.Taken:
+            asked = messages.Take(
+                incarnation, 1, "c", UUID(int=1).bytes, 0, 1_000, [messages.Wanted("a", 1, TIMEOUT_MS)]
+            )
+            return messages.decode_taken(await readers.answered(2, messages.encode(asked)))
+
+        assert (await take(1)).parts[0].runs == [(0, 0, 1)]
+        assert channel.partitions.readers == 1
+        assert (await take(2)).parts[0].runs == [(1, 1, 1)], "the first is held until its time is up"
+        assert (channel.partitions.readers, channel.partitions.share.holder(0)) == (1, None)
+        settle = messages.Settle(2, [messages.Settlement(7, "a", [(1, 1, ACCEPT)], TIMEOUT_MS, 0, 0, 0)])
+        codes = messages.decode_codes(await readers.answered(2, messages.encode(settle)))
+        assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER], "of a partition that nobody has opened"
+        channel.clock.advance(SILENT_MS)
+        assert channel.partitions.readers == 0
+        with pytest.raises(ApiError, match="not a message"):
+            await readers.answered(2, b"\xff")

@@ -1,7 +1,7 @@
 """The HTTP API of nsqlookupd, answered by a broker from what the cluster agreed on: nobody has to register.
 
 ```
-topic -> its partitions -> their leaders, where they serve NSQ clients; of one that nobody leads, its in-sync replicas
+topic -> its partitions -> the leader and the in-sync replicas of each that live, where they serve NSQ clients
 ```
 """
 
@@ -107,22 +107,21 @@ class ClusterLookupApi:
         if topic is None:
             raise HttpError(404, "TOPIC_NOT_FOUND")
         servers = self._servers()
-        found = {each: None for partition in _readers(topic) for each in partition if each in servers}
         document = {
             "channels": await self._channels_of(topic),
-            "producers": [shown(servers[each]) for each in sorted(found)],
+            "producers": [shown(servers[each]) for each in sorted(_readable_at(topic)) if each in servers],
         }
         return json_response(document, headers=HEADERS)
 
     async def _nodes(self, request: HttpRequest) -> HttpResponse:
         topics: dict[int, list[str]] = {}
         for name, topic in sorted(self._known().items()):
-            for leader in {partition.leader for partition in topic.partitions}:
-                topics.setdefault(leader, []).append(name)
+            for broker_id in _readable_at(topic):
+                topics.setdefault(broker_id, []).append(name)
         nodes = []
         for number, server in sorted(self._servers().items()):
-            led = topics.get(number, [])
-            nodes.append(shown(server) | {"tombstones": [False] * len(led), "topics": led})
+            named = topics.get(number, [])
+            nodes.append(shown(server) | {"tombstones": [False] * len(named), "topics": named})
         return json_response({"producers": nodes}, headers=HEADERS)
 
     async def _create_topic(self, request: HttpRequest) -> HttpResponse:
@@ -155,7 +154,7 @@ class ClusterLookupApi:
         return DONE
 
     async def _tombstone(self, request: HttpRequest) -> HttpResponse:
-        """Nothing: who leads a topic is read there."""
+        """Nothing: a topic is read where its replicas are."""
         given(request, "topic")
         given(request, "node")
         return DONE
@@ -182,9 +181,9 @@ def _server(broker: BrokerImage) -> ProducerInfo | None:
     return ProducerInfo(host, host, port, http_port, VERSION, where)
 
 
-def _readers(topic: TopicImage) -> list[tuple[int, ...]]:
-    """Who reads each partition: its leader, or who may lead it soon."""
-    return [(each.leader,) if each.leader >= 0 else each.isr for each in topic.partitions]
+def _readable_at(topic: TopicImage) -> set[int]:
+    """The brokers that clients are sent to: leaders, and those that may lead next. Each has the messages of all."""
+    return {broker_id for each in topic.partitions for broker_id in (each.leader, *each.isr)}
 
 
 _CALLS: Final[Mapping[str, Mapping[str, Call]]] = {

@@ -4,7 +4,6 @@
 "  V1"                                  once
 IDENTIFY\n [ size int32 ][ JSON ]       who it is; answered with who we are
 REGISTER topic [channel]\n              UNREGISTER alike
-STANDBY topic...\n                      topics of which it is a replica: a word of ours that no nsqd says
 PING\n                                  it is there
 answer: [ size int32 ][ data ]          an error ends the connection
 ```
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAGIC: Final = b"  V1"
-LINE_BYTES_MAX: Final = 1024 * 1024
-"""The topics of STANDBY are one line."""
+LINE_BYTES_MAX: Final = 16 * 1024
 BODY_BYTES_MAX: Final = 64 * 1024
 SIZE_BYTES: Final = 4
 
@@ -97,9 +95,6 @@ class LookupConnection:
                 return b"OK"
             case "REGISTER" | "UNREGISTER":
                 self._register(name, parameters)
-                return b"OK"
-            case "STANDBY":
-                self._identified().standby = {each for each in parameters if is_valid_name(each)}
                 return b"OK"
         raise RefusedError(f"E_INVALID invalid command {name}")
 

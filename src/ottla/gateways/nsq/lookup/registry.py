@@ -4,13 +4,11 @@
 producer (one connection of an nsqd or a broker)  --has-->  topic, (topic, channel)
 topic without producers     stays known, ephemeral ones go with the last
 tombstone (topic, producer) the topic is not looked up there for 45 s
-standby (topic, producer)   asked for only where no producer has the topic: a replica of it
 ```
 
 Pure: the time is an argument.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct, field
@@ -44,7 +42,6 @@ class Producer(Struct, eq=False):
     heard_ms: int
     registered: set[tuple[str, str]] = field(default_factory=set)
     """Topic and channel; `NO_CHANNEL` for the topic itself."""
-    standby: set[str] = field(default_factory=set)
     tombstones: dict[str, int] = field(default_factory=dict)
     """When each topic was marked."""
 
@@ -100,10 +97,6 @@ class LookupRegistry:
         for name, its_channel in gone:
             self._forget_ephemeral(name, its_channel)
 
-    def stand_by(self, producer: Producer, topics: Iterable[str]) -> None:
-        """A server could serve these topics soon, and no others beside those that it has."""
-        producer.standby = set(topics)
-
     def _forget_ephemeral(self, topic: str, channel: str) -> None:
         if any((topic, channel) in each.registered for each in self._producers):
             return
@@ -151,16 +144,12 @@ class LookupRegistry:
         return topic in self._known
 
     def lookup(self, topic: str, now_ms: int) -> list[ProducerInfo]:
-        """Where a topic is read: at its producers, else at those who could be one soon."""
-        active = self._active(now_ms)
-        found = [
+        """Where a topic is read: at its producers."""
+        return [
             each.info
-            for each in active
+            for each in self._active(now_ms)
             if (topic, NO_CHANNEL) in each.registered and not self.is_tombstoned(each, topic, now_ms)
         ]
-        if found or any((topic, NO_CHANNEL) in each.registered for each in active):
-            return found
-        return [each.info for each in active if topic in each.standby]
 
     def nodes(self, now_ms: int) -> list[Producer]:
         """The servers that are there."""

@@ -45,7 +45,6 @@ class LookupService:
                 "http_port": self.http_port,
                 "tcp_port": self.tcp_port,
                 "version": VERSION,
-                "standby": True,
             }
         )
 

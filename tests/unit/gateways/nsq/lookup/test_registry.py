@@ -43,24 +43,9 @@ def test_a_tombstone_hides_a_topic_of_one_producer_for_a_while() -> None:
     for each in (a, b):
         registry.add(each)
         registry.register(each, "clicks")
-    registry.stand_by(b, ["orders"])
     registry.tombstone("clicks", "a:4151", 0)
     assert hosts(registry, "clicks", TOMBSTONE_MS - 1) == ["b"]
     assert hosts(registry, "clicks", TOMBSTONE_MS) == ["a", "b"]
-
-
-def test_one_that_stands_by_is_looked_up_while_nobody_has_the_topic() -> None:
-    registry = LookupRegistry()
-    leader, follower = producer("leader"), producer("follower")
-    for each in (leader, follower):
-        registry.add(each)
-    registry.register(leader, "clicks")
-    registry.stand_by(follower, ["clicks"])
-    assert hosts(registry, "clicks") == ["leader"]
-    registry.remove(leader)
-    assert hosts(registry, "clicks") == ["follower"]
-    registry.stand_by(follower, [])
-    assert hosts(registry, "clicks") == []
 
 
 def test_ephemeral_topics_and_channels_go_with_the_last_producer() -> None:

@@ -1,0 +1,406 @@
+"""Share partitions that other brokers lead, as readers at this one have them: those of channels of NSQ.
+
+    reader --> RemoteShare.acquire      --> Take     what gathers while one is answered is the next
+           --> RemoteShare.begin_settle --> Settle   the same, of all share partitions of one leader
+           <-- subscribe                <-- Watch    asked again and again while anybody reads something of that leader
+
+A RemoteShare is lost with its leader; readers ask for another one, or this broker leads by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import zlib
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from ottla.broker import share_read_messages as messages
+from ottla.broker.access import Authorizer, Operation, ResourceType, require
+from ottla.broker.share_read_messages import Event, Leave, Message, Part, Settle, Settlement, Store, Take, Wanted, Watch
+from ottla.client.errors import ClientError, error_code
+from ottla.metadata.image.image import NO_LEADER, MetadataImage
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.queues.acknowledgements import RELEASE
+from ottla.queues.record_delivery import Acquired
+from ottla.queues.redelivery import NO_DELAY, Delay
+from ottla.queues.share_state import ShareKey
+
+if TYPE_CHECKING:
+    from ottla.broker.share_partitions import Place
+    from ottla.model.principal import Principal
+    from ottla.peers.broker_channels import BrokerChannels
+    from ottla.queues.acknowledgements import Run
+    from ottla.queues.owners import OnTimedOut
+    from ottla.queues.share_limits import ShareLimits
+    from ottla.runtime.rng import Rng
+    from ottla.runtime.tasks import Tasks
+
+TIMEOUT_MS: Final = 30_000
+WATCH_MS: Final = 5_000
+LANES: Final = 4
+"""Connections to each leader for `Take`: one that waits for the disk holds up those behind it."""
+TAKEN_TOGETHER_MAX: Final = 64
+"""Readers whose records one answer brings."""
+NOTHING: Final = Part()
+
+OnChange = Callable[[object], None]
+
+
+class RemoteReaders(Protocol):
+    """Reaches the leaders of share partitions."""
+
+    async def ask(self, broker_id: int, data: bytes, lane: str, timeout_ms: int) -> bytes:
+        """Ask another broker. Raises ClientError, and ApiError for what it answers."""
+        ...
+
+
+class ShareReadChannel:
+    """`RemoteReaders` over the channels between brokers."""
+
+    def __init__(self, channels: BrokerChannels) -> None:
+        self._channels = channels
+
+    async def ask(self, broker_id: int, data: bytes, lane: str, timeout_ms: int) -> bytes:
+        """Ask another broker. Raises ClientError, and ApiError for what it answers."""
+        from ottla.peers.broker_channels import Lane
+        from ottla.protocol.messages.share_reads import ShareReadsRequest, ShareReadsResponse
+
+        response = await self._channels.request(
+            broker_id, ShareReadsRequest(data), ShareReadsResponse, timeout_ms=timeout_ms, lane=Lane(f"share-{lane}")
+        )
+        if response.error_code:
+            code = error_code(response.error_code)
+            raise ApiError(code, response.error_message or code.name)
+        return response.data
+
+
+class RemoteShares:
+    """Of one broker. Belongs to the event loop."""
+
+    def __init__(
+        self,
+        remote: RemoteReaders,
+        current_image: Callable[[], MetadataImage],
+        broker_id: int,
+        authorizer: Authorizer,
+        *,
+        rng: Rng,
+        tasks: Tasks,
+    ) -> None:
+        self.remote = remote
+        self.tasks = tasks
+        self.incarnation = rng.randbelow(1 << 62)
+        """By which leaders know the readers of this start of the broker from those of an earlier one."""
+        self._current_image = current_image
+        self._broker_id = broker_id
+        self._authorizer = authorizer
+        self._leaders: dict[int, _Leader] = {}
+        self._shares: dict[ShareKey, RemoteShare] = {}
+        self._numbers = count(1)
+
+    def get(self, principal: Principal, group_id: str, place: Place) -> RemoteShare:
+        """The share partition at the broker that leads it now. Raises ApiError: LEADER_NOT_AVAILABLE where that is
+        nobody, or this broker.
+        """
+        topic = self._current_image().topic_by_id(place[0])
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "the topic was deleted")
+        require(self._authorizer, principal, Operation.READ, ResourceType.TOPIC, topic.name)
+        require(self._authorizer, principal, Operation.READ, ResourceType.GROUP, group_id)
+        leader_id = topic.partitions[place[1]].leader
+        if leader_id in (NO_LEADER, self._broker_id):
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"no other broker leads {topic.name}-{place[1]} now")
+        key = ShareKey(group_id, *place)
+        share = self._shares.get(key)
+        if share is not None and share.leader.broker_id != leader_id:
+            share.lose()
+            share = None
+        if share is None:
+            leader = self._leaders.get(leader_id)
+            if leader is None:
+                leader = self._leaders[leader_id] = _Leader(self, leader_id)
+            share = self._shares[key] = RemoteShare(key, next(self._numbers), leader)
+        return share
+
+    def forget(self, share: RemoteShare) -> None:
+        """A share partition is lost, or nobody reads it any more."""
+        if self._shares.get(share.key) is share:
+            del self._shares[share.key]
+
+
+class _Leader:
+    """Another broker, and what is read there."""
+
+    def __init__(self, shares: RemoteShares, broker_id: int) -> None:
+        self.broker_id = broker_id
+        self.shares = shares
+        self.watched: dict[int, RemoteShare] = {}
+        """By number, those that it has been asked for."""
+        self._is_watching = False
+        self._is_settling = False
+        self._settlements: list[tuple[Settlement, asyncio.Future[ErrorCode]]] = []
+        self._gone: list[tuple[int, str]] = []
+        self._closed: list[int] = []
+
+    async def ask(self, message: Message, lane: str, timeout_ms: int = TIMEOUT_MS) -> bytes:
+        """Raises ApiError, LEADER_NOT_AVAILABLE where it cannot be reached."""
+        try:
+            return await self.shares.remote.ask(self.broker_id, messages.encode(message), lane, timeout_ms)
+        except (ClientError, msgspec.DecodeError) as error:
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"broker {self.broker_id}: {error}") from error
+
+    def watch(self, share: RemoteShare) -> None:
+        """Have it told of what happens to a share partition."""
+        self.watched[share.number] = share
+        if not self._is_watching:
+            self._is_watching = True
+            self.shares.tasks.spawn(self._watch(), "share-watch")
+
+    async def _watch(self) -> None:
+        asked = Watch(self.shares.incarnation, WATCH_MS)
+        try:
+            while self.watched:
+                answer = await self.ask(asked, "watch", WATCH_MS + TIMEOUT_MS)
+                for event in messages.decode_events(answer):
+                    share = self.watched.get(event.number)
+                    if share is not None:
+                        share.happened(event)
+        except ApiError:
+            for share in tuple(self.watched.values()):
+                share.lose()
+        finally:
+            self._is_watching = False
+
+    def settle(self, settlement: Settlement) -> asyncio.Future[ErrorCode]:
+        """Tell it what a reader said; decided when it is stored there."""
+        decided: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        self._settlements.append((settlement, decided))
+        self._begin_telling()
+        return decided
+
+    async def store(self, number: int) -> None:
+        """Have it not wait for more of what was settled of a share partition."""
+        self._settlements = [
+            (replace(settlement, linger_ms=0) if settlement.number == number else settlement, decided)
+            for settlement, decided in self._settlements
+        ]
+        with contextlib.suppress(ApiError):
+            await self.ask(Store(self.shares.incarnation, [number]), "settle")
+
+    def leave(self, number: int, reader: str, *, is_last: bool) -> None:
+        """A reader is gone, the last of a share partition or not."""
+        self._gone.append((number, reader))
+        if is_last:
+            self.watched.pop(number, None)
+            self._closed.append(number)
+        self._begin_telling()
+
+    def _begin_telling(self) -> None:
+        if not self._is_settling:
+            self._is_settling = True
+            self.shares.tasks.spawn(self._tell(), "share-settle")
+
+    async def _tell(self) -> None:
+        """One request at a time: what readers said before they went comes first."""
+        try:
+            while self._settlements or self._gone:
+                if self._settlements:
+                    settlements, self._settlements = self._settlements, []
+                    codes = await self._settled([settlement for settlement, _ in settlements])
+                    for (_, decided), code in zip(settlements, codes, strict=True):
+                        if not decided.done():
+                            decided.set_result(code)
+                    continue
+                gone, self._gone = self._gone, []
+                closed, self._closed = self._closed, []
+                try:
+                    await self.ask(Leave(self.shares.incarnation, gone, closed), "settle")
+                except ApiError:
+                    continue  # it is gone itself, and forgets readers that do not watch
+        finally:
+            self._is_settling = False
+
+    async def _settled(self, settlements: Sequence[Settlement]) -> list[ErrorCode]:
+        try:
+            answer = await self.ask(Settle(self.shares.incarnation, list(settlements)), "settle")
+        except ApiError as error:
+            return [error.code] * len(settlements)
+        return [error_code(code) for code in messages.decode_codes(answer)]
+
+
+class RemoteShare:
+    """What readers at this broker have of a share partition that another one leads: see
+    `ottla.queues.shared_partition.ReadablePartition`.
+    """
+
+    def __init__(self, key: ShareKey, number: int, leader: _Leader) -> None:
+        self.key = key
+        self.number = number
+        self.leader = leader
+        self.is_current = True
+        self._has_news = True
+        self._subscribers: tuple[OnChange, ...] = ()
+        self._readers: dict[str, OnTimedOut] = {}
+        self._wanted: list[tuple[Wanted, int, asyncio.Future[Part]]] = []
+        self._taken_for: list[str] = []
+        """The readers of the request that is not answered yet."""
+        self._leaving: list[str] = []
+        """Those of them that are gone."""
+        self._is_taking = False
+        self._happened = 0
+
+    @property
+    def partition(self) -> RemoteShare:
+        """Whom to ask for what is new of the partition: itself."""
+        return self
+
+    def subscribe(self, on_change: OnChange) -> None:
+        """Call `on_change` when there may be something to deliver, or it is lost."""
+        self._subscribers = (*self._subscribers, on_change)
+
+    def unsubscribe(self, on_change: OnChange) -> None:
+        """Call it no more."""
+        self._subscribers = tuple(each for each in self._subscribers if each != on_change)
+
+    def has_news(self, limits: ShareLimits) -> bool:
+        """Whether there may be something to deliver: as long as the leader has not said that there is nothing."""
+        return self.is_current and self._has_news
+
+    async def acquire(
+        self, member_id: str, limits: ShareLimits, *, max_bytes: int, max_records: int, exact: bool
+    ) -> Acquired:
+        """Have the leader deliver records to a reader, so many at most. Raises ApiError."""
+        assert exact
+        if not self.is_current:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another broker leads the partition by now")
+        taken: asyncio.Future[Part] = asyncio.get_running_loop().create_future()
+        self._wanted.append((Wanted(member_id, max_records, limits.lock_ms), max_bytes, taken))
+        if not self._is_taking:
+            self._is_taking = True
+            self.leader.watch(self)
+            self.leader.shares.tasks.spawn(self._take(), "share-take")
+        part = await taken
+        return Acquired(part.records, part.runs)
+
+    async def _take(self) -> None:
+        wanted = self._wanted
+        try:
+            while self._wanted:
+                wanted, self._wanted = self._wanted[:TAKEN_TOGETHER_MAX], self._wanted[TAKEN_TOGETHER_MAX:]
+                wanted = [each for each in wanted if not each[2].done()]
+                if not wanted:
+                    continue
+                self._taken_for = [each.reader for each, _, _ in wanted]
+                parts = await self._taken([each for each, _, _ in wanted], wanted[0][1])
+                parts += [NOTHING] * (len(wanted) - len(parts))
+                for part, (each, _, taken) in zip(parts, wanted, strict=True):
+                    if not taken.done():
+                        taken.set_result(part)
+                    elif part.runs:  # the reader is gone, and has not seen them
+                        runs = [(first, last, RELEASE) for first, last, _ in part.runs]
+                        self.leader.settle(Settlement(self.number, each.reader, runs, each.lock_ms, 0, 0, 0))
+                self._taken_for = []
+                while self._leaving:
+                    self._leave(self._leaving.pop())
+        except ApiError as error:
+            self.lose()
+            wanted, self._wanted = [*wanted, *self._wanted], []
+            for _, _, taken in wanted:
+                if not taken.done():
+                    taken.set_exception(ApiError(error.code, error.message))
+        finally:
+            self._is_taking = False
+
+    async def _taken(self, wanted: list[Wanted], max_bytes: int) -> list[Part]:
+        key, happened = self.key, self._happened
+        asked = Take(
+            self.leader.shares.incarnation,
+            self.number,
+            key.group_id,
+            key.topic_id.bytes,
+            key.partition,
+            max_bytes,
+            wanted,
+        )
+        lane = zlib.crc32(key.group_id.encode()) % LANES
+        answer = messages.decode_taken(await self.leader.ask(asked, f"take-{lane}"))
+        if answer.error:
+            raise ApiError(error_code(answer.error), answer.message)
+        if len(answer.parts) < len(wanted):
+            # The leader says when there is more, unless it has said so already.
+            self._has_news = self._happened != happened
+        return answer.parts
+
+    def begin_settle(
+        self,
+        member_id: str,
+        runs: list[tuple[int, int, int]],
+        limits: ShareLimits,
+        delay: Delay | None = NO_DELAY,
+        *,
+        linger_ms: int = 0,
+    ) -> ErrorCode | asyncio.Future[ErrorCode]:
+        """Tell the leader what a reader said of what it holds; decided when it is stored."""
+        if not self.is_current:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        delay_ms, until_ms = delay or NO_DELAY
+        return self.leader.settle(
+            Settlement(self.number, member_id, runs, limits.lock_ms, delay_ms, until_ms, linger_ms)
+        )
+
+    def store_now(self) -> None:
+        """Have the leader store what waits for more."""
+        if self.is_current:
+            self.leader.shares.tasks.spawn(self.leader.store(self.number), "share-store")
+
+    def watch_timeouts(self, member_id: str, on_timed_out: OnTimedOut) -> None:
+        """Tell a reader which of its records were released because their time was up."""
+        self._readers[member_id] = on_timed_out
+
+    def forget_member(self, member_id: str) -> None:
+        """A reader is gone; what it holds is released when its time is up."""
+        if self._readers.pop(member_id, None) is not None and self.is_current:
+            if member_id in self._taken_for:
+                self._leaving.append(member_id)
+            else:
+                self._leave(member_id)
+
+    def _leave(self, member_id: str) -> None:
+        is_last = not self._readers and not self._leaving
+        self.leader.leave(self.number, member_id, is_last=is_last)
+        if is_last:
+            self.is_current = False
+            self.leader.shares.forget(self)
+
+    def happened(self, event: Event) -> None:
+        """The leader has told of it."""
+        if event.is_lost:
+            self.lose()
+            return
+        self._happened += 1
+        self._has_news = True
+        for reader, spans in event.timed_out:
+            on_timed_out = self._readers.get(reader)
+            if on_timed_out is not None:
+                runs: list[Run] = [(first, last, 0, 0) for first, last in spans]
+                on_timed_out(runs)
+        self._tell()
+
+    def lose(self) -> None:
+        """Another broker leads it, or its leader cannot be reached: readers look for it anew."""
+        if not self.is_current:
+            return
+        self.is_current = False
+        self.leader.watched.pop(self.number, None)
+        self.leader.shares.forget(self)
+        self._tell()
+
+    def _tell(self) -> None:
+        for on_change in self._subscribers:
+            on_change(self)

@@ -1,0 +1,137 @@
+"""What a broker says to the leader of share partitions that it reads, as MessagePack in the bytes of ShareReads.
+
+Take     deliver to these readers, in this order              --> Taken
+Settle   what readers said of what they hold                  --> an error code for each
+Store    do not wait for more of what was settled             --> nothing
+Watch    tell me when there is something new, soon            --> the events
+Leave    these readers are gone, and what nobody reads        --> nothing
+
+A share partition has a number, which the asking broker chose; an incarnation is one start of that broker.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+Runs = list[tuple[int, int, int]]
+"""First and last offset, and a kind or a delivery count."""
+
+
+class Wanted(Struct, frozen=True, array_like=True):
+    """What one reader has room for."""
+
+    reader: str
+    max_records: int
+    lock_ms: int
+
+
+class Take(Struct, frozen=True, array_like=True, tag="take"):
+    """Deliver records of a share partition, which is loaded if need be."""
+
+    incarnation: int
+    number: int
+    group_id: str
+    topic_id: bytes
+    partition: int
+    max_bytes: int
+    """Of each reader's records, about."""
+    wanted: list[Wanted]
+
+
+class Part(Struct, frozen=True, array_like=True):
+    """What one reader is delivered: batches, and which of their records."""
+
+    records: bytes = b""
+    runs: Runs = []
+
+
+class Taken(Struct, frozen=True, array_like=True):
+    """What became of a Take: a part for each reader, or why there is none."""
+
+    error: int
+    message: str
+    parts: list[Part]
+
+
+class Settlement(Struct, frozen=True, array_like=True):
+    """What a reader said of records that it holds. Those that it gives back are delivered again after a delay."""
+
+    number: int
+    reader: str
+    runs: Runs
+    lock_ms: int
+    delay_ms: int
+    until_ms: int
+    linger_ms: int
+
+
+class Settle(Struct, frozen=True, array_like=True, tag="settle"):
+    """What readers said."""
+
+    incarnation: int
+    settlements: list[Settlement]
+
+
+class Store(Struct, frozen=True, array_like=True, tag="store"):
+    """Somebody waits for what was settled of these numbers."""
+
+    incarnation: int
+    numbers: list[int]
+
+
+class Watch(Struct, frozen=True, array_like=True, tag="watch"):
+    """Tell of events within a time."""
+
+    incarnation: int
+    wait_ms: int
+
+
+class Event(Struct, frozen=True, array_like=True):
+    """What has happened to a share partition: it is not to be had here any more, there may be something to deliver, or
+    the time of records was up that readers hold: first and last offsets by reader.
+    """
+
+    number: int
+    is_lost: bool = False
+    timed_out: list[tuple[str, list[tuple[int, int]]]] = []
+
+
+class Leave(Struct, frozen=True, array_like=True, tag="leave"):
+    """Readers are gone, each by number and name; and of these numbers nobody reads any more."""
+
+    incarnation: int
+    readers: list[tuple[int, str]]
+    numbers: list[int]
+
+
+Message = Take | Settle | Store | Watch | Leave
+
+encode = msgspec.msgpack.Encoder().encode
+_decode: Any = msgspec.msgpack.Decoder(Message).decode
+_decode_taken = msgspec.msgpack.Decoder(Taken).decode
+_decode_codes = msgspec.msgpack.Decoder(list[int]).decode
+_decode_events = msgspec.msgpack.Decoder(list[Event]).decode
+
+
+def decode(data: bytes) -> Message:
+    """What another broker asks. Raises msgspec.DecodeError."""
+    message: Message = _decode(data)
+    return message
+
+
+def decode_taken(data: bytes) -> Taken:
+    """The answer to `Take`. Raises msgspec.DecodeError."""
+    return _decode_taken(data)
+
+
+def decode_codes(data: bytes) -> list[int]:
+    """The answer to `Settle`. Raises msgspec.DecodeError."""
+    return _decode_codes(data)
+
+
+def decode_events(data: bytes) -> list[Event]:
+    """The answer to `Watch`. Raises msgspec.DecodeError."""
+    return _decode_events(data)

@@ -1,0 +1,285 @@
+"""Readers at other brokers of share partitions that this one leads.
+
+    Take     --> SharePartition.acquire for each reader --> nothing left: the asking broker waits for news
+    Watch    <-- news, time that was up, partitions that are led elsewhere, of all that the asking broker reads here
+    Settle   --> SharePartition.begin_settle for each
+
+What readers hold at a broker that is gone is delivered to others once its time is up, as when a client is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+import msgspec
+
+from ottla.broker import share_read_messages as messages
+from ottla.broker.share_read_messages import Event, Leave, Part, Runs, Settle, Settlement, Store, Take, Taken, Watch
+from ottla.model.error_code import ErrorCode
+from ottla.model.errors import ApiError
+from ottla.model.principal import broker_principal
+from ottla.queues.redelivery import Delay
+from ottla.queues.share_limits import limits_of_reader
+
+if TYPE_CHECKING:
+    from ottla.broker.share_partitions import Place, SharePartitions
+    from ottla.queues.acknowledgements import Run
+    from ottla.queues.shared_partition import SharedPartition
+    from ottla.runtime.timer import Timer
+    from ottla.runtime.timing_wheel import TimerTask
+
+SILENT_MS: Final = 20_000
+"""Readers of a broker that does not watch for so long are gone."""
+WATCH_MS_MAX: Final = 10_000
+PARTITIONS_MAX: Final = 20_000
+"""Share partitions that one other broker reads here."""
+REFUSED_TOGETHER: Final = frozenset({ErrorCode.INVALID_RECORD_STATE, ErrorCode.INVALID_REQUEST})
+"""One record that is not held any more has all of a settlement refused."""
+
+
+class ShareReaders:
+    """Belongs to the event loop."""
+
+    def __init__(self, partitions: SharePartitions, broker_id: int, timer: Timer) -> None:
+        self._partitions = partitions
+        self._principal = broker_principal(broker_id)
+        self._timer = timer
+        self._peers: dict[int, _Peer] = {}
+
+    async def answered(self, broker_id: int, data: bytes) -> bytes:
+        """What another broker is told. Raises ApiError."""
+        try:
+            message = messages.decode(data)
+        except msgspec.DecodeError as error:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"not a message of ShareReads: {error}") from error
+        peer = self._peer(broker_id, message.incarnation)
+        match message:
+            case Take():
+                return messages.encode(await self._take(peer, message))
+            case Settle():
+                return messages.encode(await self._settle(peer, message.settlements))
+            case Store():
+                for number in message.numbers:
+                    if (watched := peer.watched.get(number)) is not None:
+                        watched.share.store_now()
+                return b""
+            case Watch():
+                return messages.encode(await self._watch(peer, min(message.wait_ms, WATCH_MS_MAX)))
+            case Leave():
+                for number, reader in message.readers:
+                    if (watched := peer.watched.get(number)) is not None:
+                        watched.forget(reader)
+                for number in message.numbers:
+                    self._close(peer, number)
+                return b""
+
+    def _peer(self, broker_id: int, incarnation: int) -> _Peer:
+        peer = self._peers.get(broker_id)
+        if peer is not None and peer.incarnation != incarnation:
+            self._forget(peer)
+            peer = None
+        if peer is None:
+            peer = self._peers[broker_id] = _Peer(broker_id, incarnation)
+        if peer.silent is not None:
+            peer.silent.cancel()
+        peer.silent = self._timer.schedule(SILENT_MS, partial(self._forget, peer))
+        return peer
+
+    def _forget(self, peer: _Peer) -> None:
+        """A broker is gone, or was started anew."""
+        if peer.silent is not None:
+            peer.silent.cancel()
+        if self._peers.get(peer.broker_id) is peer:
+            del self._peers[peer.broker_id]
+        for number in tuple(peer.watched):
+            self._close(peer, number)
+
+    # --- what is asked ------------------------------------------------------------------------------------------------
+
+    async def _take(self, peer: _Peer, asked: Take) -> Taken:
+        try:
+            watched = await self._open(peer, asked)
+            limits = self._partitions.limits(asked.group_id)
+            parts: list[Part] = []
+            watched.is_marked = False
+            for each in asked.wanted:
+                acquired = await watched.share.acquire(
+                    watched.named(each.reader),
+                    limits_of_reader(limits, each.lock_ms),
+                    max_bytes=asked.max_bytes,
+                    max_records=each.max_records,
+                    exact=True,
+                )
+                if not acquired.runs:
+                    watched.wait_for_news()
+                    break
+                parts.append(Part(acquired.records, acquired.runs))
+        except ApiError as error:
+            return Taken(error.code, error.message, [])
+        return Taken(0, "", parts)
+
+    async def _open(self, peer: _Peer, asked: Take) -> _Watched:
+        """The share partition of a number. Raises ApiError."""
+        place = UUID(bytes=asked.topic_id), asked.partition
+        watched = peer.watched.get(asked.number)
+        if watched is not None:
+            if not watched.share.is_current:
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the state of the group is to be read anew")
+            return watched
+        if len(peer.watched) >= PARTITIONS_MAX:
+            raise ApiError(ErrorCode.POLICY_VIOLATION, "the broker reads too many share partitions here")
+        self._partitions.enter(asked.group_id, is_member=False)
+        try:
+            share = await self._partitions.get(self._principal, asked.group_id, place)
+        except BaseException:
+            self._partitions.leave(asked.group_id, is_member=False)
+            raise
+        if asked.number in peer.watched or self._peers.get(peer.broker_id) is not peer:
+            self._partitions.leave(asked.group_id, is_member=False)
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker was forgotten meanwhile")
+        for before in [each for each in peer.watched.values() if each.share.key == share.key]:
+            self._close(peer, before.number)  # the broker lost it, and begins anew
+        watched = peer.watched[asked.number] = _Watched(peer, asked.number, place, share)
+        share.partition.subscribe(watched.on_change)
+        self._partitions.add_waiter(place, watched)
+        return watched
+
+    def _close(self, peer: _Peer, number: int) -> None:
+        watched = peer.watched.pop(number, None)
+        if watched is None:
+            return
+        peer.marked.pop(watched, None)
+        self._partitions.remove_waiter(watched.place, watched)
+        watched.share.partition.unsubscribe(watched.on_change)
+        for reader in tuple(watched.readers):
+            watched.forget(reader)
+        self._partitions.leave(watched.share.key.group_id, is_member=False)
+
+    async def _settle(self, peer: _Peer, settlements: Iterable[Settlement]) -> list[int]:
+        """An error code for each, once all are stored."""
+        begun = [self._begin(peer, each) for each in settlements]
+        return [_first_error([await _decided(part) for part in parts]) for parts in begun]
+
+    def _begin(self, peer: _Peer, asked: Settlement) -> list[ErrorCode | asyncio.Future[ErrorCode]]:
+        watched = peer.watched.get(asked.number)
+        if watched is None:
+            return [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        share, reader = watched.share, watched.named(asked.reader)
+        limits = limits_of_reader(self._partitions.limits(share.key.group_id), asked.lock_ms)
+        delay = Delay(asked.delay_ms, asked.until_ms)
+        whole = share.begin_settle(reader, asked.runs, limits, delay, linger_ms=asked.linger_ms)
+        if whole not in REFUSED_TOGETHER or _is_one(asked.runs):
+            return [whole]
+        # The time of one was up meanwhile; what was said of the others holds.
+        return [
+            share.begin_settle(reader, [(offset, offset, kind)], limits, delay, linger_ms=asked.linger_ms)
+            for first, last, kind in asked.runs
+            for offset in range(first, last + 1)
+        ]
+
+    async def _watch(self, peer: _Peer, wait_ms: int) -> list[Event]:
+        for watched in peer.watched.values():
+            self._partitions.look_again(watched.share.key.group_id, (watched.place,))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_ms / 1000):
+                while not (events := self._events(peer)):
+                    peer.changed.clear()
+                    await peer.changed.wait()
+                return events
+        return []
+
+    def _events(self, peer: _Peer) -> list[Event]:
+        events = []
+        marked, peer.marked = peer.marked, {}
+        for watched in marked:
+            timed_out, watched.timed_out = watched.timed_out, []
+            share = watched.share
+            if not share.is_current:
+                self._close(peer, watched.number)
+                events.append(Event(watched.number, is_lost=True))
+                continue
+            limits = limits_of_reader(self._partitions.limits(share.key.group_id), 0)
+            if timed_out or (watched.waits and share.has_news(limits)):
+                watched.waits = False
+                events.append(Event(watched.number, timed_out=timed_out))
+        return events
+
+
+class _Peer:
+    """Another broker that reads here, since one start of it."""
+
+    def __init__(self, broker_id: int, incarnation: int) -> None:
+        self.broker_id = broker_id
+        self.incarnation = incarnation
+        self.watched: dict[int, _Watched] = {}
+        self.marked: dict[_Watched, None] = {}
+        """Those of which there may be something to tell."""
+        self.changed = asyncio.Event()
+        self.silent: TimerTask | None = None
+
+
+class _Watched:
+    """A share partition that readers of another broker read; a waiter of it."""
+
+    def __init__(self, peer: _Peer, number: int, place: Place, share: SharedPartition) -> None:
+        self.peer = peer
+        self.number = number
+        self.place = place
+        self.share = share
+        self.readers: set[str] = set()
+        self.timed_out: list[tuple[str, list[tuple[int, int]]]] = []
+        self.waits = False
+        """Whether the broker was told that there is nothing, and of nothing new since."""
+        self.is_marked = False
+        """Whether something has happened since it was last asked."""
+
+    def named(self, reader: str) -> str:
+        """The name by which a reader holds records here; from now on it is told whose time was up."""
+        member = f"{reader}@{self.peer.broker_id}"
+        if reader not in self.readers:
+            self.readers.add(reader)
+            self.share.watch_timeouts(member, partial(self._on_timed_out, reader))
+        return member
+
+    def forget(self, reader: str) -> None:
+        """A reader is gone; what it holds is delivered to others once its time is up."""
+        if reader in self.readers:
+            self.readers.discard(reader)
+            self.share.forget_member(f"{reader}@{self.peer.broker_id}")
+
+    def wait_for_news(self) -> None:
+        """There was nothing more to deliver."""
+        self.waits = True
+        if self.is_marked:  # meanwhile there may be
+            self.set()
+
+    def set(self) -> None:
+        """There may be something to tell."""
+        self.is_marked = True
+        self.peer.marked[self] = None
+        self.peer.changed.set()
+
+    def on_change(self, partition: object) -> None:
+        """The log has grown, or another broker leads it."""
+        self.set()
+
+    def _on_timed_out(self, reader: str, runs: Iterable[Run]) -> None:
+        self.timed_out.append((reader, [(first, last) for first, last, _, _ in runs]))
+        self.set()
+
+
+def _is_one(runs: Runs) -> bool:
+    return len(runs) == 1 and runs[0][0] == runs[0][1]
+
+
+def _first_error(codes: Iterable[ErrorCode]) -> int:
+    return next((int(code) for code in codes if code is not ErrorCode.NONE), 0)
+
+
+async def _decided(begun: ErrorCode | asyncio.Future[ErrorCode]) -> ErrorCode:
+    return begun if isinstance(begun, ErrorCode) else await begun
