@@ -163,11 +163,15 @@ class DelayMover:
         try:
             low = max(self._progress.low, self._partition.log.log_start_offset)
             self._index, self._position = await self._buckets.load(self._progress, low, self._kept_end)
+            end = self._position
             while self._is_current:
                 self._news.clear()
                 # What is late is moved before more is read: it is moved all at once.
                 has_read = self._index.late_bytes < TRANSACTION_BYTES and await self._scan()
+                if has_read and self._position < end:
+                    continue  # what was written before the last move ended may cancel what is due by now
                 has_moved = self._may_move and await self._move()
+                end = self._partition.last_stable_offset
                 await self._settle_buckets()
                 self.waiting_count = len(self._index)
                 if not has_read and not has_moved:
