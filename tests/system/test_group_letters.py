@@ -189,3 +189,5 @@ def test_the_history_of_a_record_says_who_had_it_and_how_it_ended(
     capsys.readouterr()
     command("group", "history", "--bootstrap", broker.bootstrap, name, "0", "0")
     assert "accepted" in capsys.readouterr().out
+    command("group", "history", "--bootstrap", broker.bootstrap, name, "0", "99")
+    assert f"nothing is known of {name}-0@99" in capsys.readouterr().err

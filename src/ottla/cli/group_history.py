@@ -43,6 +43,14 @@ def history(bootstrap: str, topic: str, partition: int, offset: int, only: str |
     if as_json:
         print_json([event._asdict() for event in events])
         return
+    if not events:
+        of = "share group" if only is None else f"share group {only!r}"
+        click.echo(
+            f"nothing is known of {topic}-{partition}@{offset}: no {of} that has ottla.history.ms was given it since"
+            " then, or it is longer ago than that",
+            err=True,
+        )
+        return
     rows = [
         (time_text(event.time_ms), event.group_id, event.what, event.deliveries, event.member_id or None)
         for event in events
