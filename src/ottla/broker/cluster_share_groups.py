@@ -36,6 +36,8 @@ class RemoteShareGroups(Protocol):
 
     async def alter_offsets(self, broker_id: int, group_id: str, starts: Mapping[ShareKey, int]) -> Answers: ...
 
+    async def begin(self, broker_id: int, group_id: str, starts: Mapping[ShareKey, int]) -> Answers: ...
+
     async def delete_offsets(self, broker_id: int, group_id: str, topics: TopicPartitions) -> Answers: ...
 
     async def of_topic(self, broker_id: int, topic_id: UUID) -> list[str]: ...
@@ -89,7 +91,7 @@ class ClusterShareGroups:
         if remote is None:
             return await self._local.begin(principal, group_id, starts)
         try:
-            return await remote.alter_offsets(broker_id, group_id, starts)
+            return await remote.begin(broker_id, group_id, starts)
         except ClientError as error:
             return _unavailable(error)
 
@@ -202,6 +204,24 @@ class ShareGroupChannel:
             for each in topic.partitions
         }
         return ShareOffsetsAnswer(ErrorCode(response.error_code), message=response.error_message), altered
+
+    async def begin(self, broker_id: int, group_id: str, starts: Mapping[ShareKey, int]) -> Answers:
+        """ShareReads: unlike AlterShareGroupOffsets, nothing of what there is by now begins anew."""
+        from ottla.broker import share_read_messages as messages
+        from ottla.protocol.messages.share_reads import ShareReadsRequest, ShareReadsResponse
+
+        keys = list(starts)
+        asked = messages.Begin(group_id, [(key.topic_id.bytes, key.partition, starts[key]) for key in keys])
+        request = ShareReadsRequest(messages.encode(asked))
+        response = await self._channels.request(broker_id, request, ShareReadsResponse, timeout_ms=REQUEST_MS)
+        if response.error_code:
+            return ShareOffsetsAnswer(ErrorCode(response.error_code), message=response.error_message), {}
+        told = messages.decode_begun(response.data)
+        begun = {
+            key: StateAnswer(ErrorCode(error), message=message)
+            for key, (error, message) in zip(keys, told.partitions, strict=False)
+        }
+        return ShareOffsetsAnswer(ErrorCode(told.error), message=told.message), begun
 
     async def delete_offsets(self, broker_id: int, group_id: str, topics: TopicPartitions) -> Answers:
         """DeleteShareGroupOffsets, of whole topics."""

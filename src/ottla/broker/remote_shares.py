@@ -15,13 +15,26 @@ import zlib
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
+from uuid import UUID
 
 import msgspec
 from msgspec.structs import replace
 
 from ottla.broker import share_read_messages as messages
 from ottla.broker.access import Authorizer, Operation, ResourceType, require
-from ottla.broker.share_read_messages import Event, Leave, Message, Part, Settle, Settlement, Store, Take, Wanted, Watch
+from ottla.broker.share_read_messages import (
+    Event,
+    Leave,
+    Message,
+    Part,
+    Readers,
+    Settle,
+    Settlement,
+    Store,
+    Take,
+    Wanted,
+    Watch,
+)
 from ottla.client.errors import ClientError, error_code
 from ottla.metadata.image.image import NO_LEADER, MetadataImage
 from ottla.model.error_code import ErrorCode
@@ -127,6 +140,15 @@ class RemoteShares:
                 leader = self._leaders[leader_id] = _Leader(self, leader_id)
             share = self._shares[key] = RemoteShare(key, next(self._numbers), leader)
         return share
+
+    async def has_readers(self, group_id: str, topic_id: UUID) -> bool:
+        """Whether clients of other brokers read a group in a topic; brokers that do not answer have none."""
+        asked = messages.encode(Readers(group_id, topic_id.bytes))
+        for broker_id in sorted(self._current_image().active_brokers() - {self._broker_id}):
+            with contextlib.suppress(ClientError, ApiError):
+                if messages.decode_count(await self.remote.ask(broker_id, asked, "settle", TIMEOUT_MS)):
+                    return True
+        return False
 
     def forget(self, share: RemoteShare) -> None:
         """A share partition is lost, or nobody reads it any more."""

@@ -5,6 +5,8 @@ Settle   what readers said of what they hold                  --> an error code 
 Store    do not wait for more of what was settled             --> nothing
 Watch    tell me when there is something new, soon            --> the events
 Leave    these readers are gone, and what nobody reads        --> nothing
+Begin    have a group begin where it has no state yet        --> Begun, from the group's coordinator
+Readers  how many clients of yours read a channel           --> a number, from any broker
 
 A share partition has a number, which the asking broker chose; an incarnation is one start of that broker.
 """
@@ -107,11 +109,35 @@ class Leave(Struct, frozen=True, array_like=True, tag="leave"):
     numbers: list[int]
 
 
-Message = Take | Settle | Store | Watch | Leave
+class Readers(Struct, frozen=True, array_like=True, tag="readers"):
+    """How many clients of the broker that is asked read a group in a topic."""
+
+    group_id: str
+    topic_id: bytes
+
+
+class Begin(Struct, frozen=True, array_like=True, tag="begin"):
+    """Where a group is to begin that has no state there yet: topic ids, partitions and offsets."""
+
+    group_id: str
+    starts: list[tuple[bytes, int, int]]
+
+
+class Begun(Struct, frozen=True, array_like=True):
+    """An error of the group, and one of each partition."""
+
+    error: int
+    message: str | None
+    partitions: list[tuple[int, str | None]]
+
+
+Message = Begin | Readers | Take | Settle | Store | Watch | Leave
 
 encode = msgspec.msgpack.Encoder().encode
 _decode: Any = msgspec.msgpack.Decoder(Message).decode
 _decode_taken = msgspec.msgpack.Decoder(Taken).decode
+_decode_begun = msgspec.msgpack.Decoder(Begun).decode
+_decode_count = msgspec.msgpack.Decoder(int).decode
 _decode_codes = msgspec.msgpack.Decoder(list[int]).decode
 _decode_events = msgspec.msgpack.Decoder(list[Event]).decode
 
@@ -125,6 +151,16 @@ def decode(data: bytes) -> Message:
 def decode_taken(data: bytes) -> Taken:
     """The answer to `Take`. Raises msgspec.DecodeError."""
     return _decode_taken(data)
+
+
+def decode_begun(data: bytes) -> Begun:
+    """The answer to `Begin`. Raises msgspec.DecodeError."""
+    return _decode_begun(data)
+
+
+def decode_count(data: bytes) -> int:
+    """The answer to `Readers`. Raises msgspec.DecodeError."""
+    return _decode_count(data)
 
 
 def decode_codes(data: bytes) -> list[int]:

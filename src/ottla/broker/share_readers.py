@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -19,14 +19,30 @@ from uuid import UUID
 import msgspec
 
 from ottla.broker import share_read_messages as messages
-from ottla.broker.share_read_messages import Event, Leave, Part, Runs, Settle, Settlement, Store, Take, Taken, Watch
+from ottla.broker.share_read_messages import (
+    Begin,
+    Begun,
+    Event,
+    Leave,
+    Part,
+    Readers,
+    Runs,
+    Settle,
+    Settlement,
+    Store,
+    Take,
+    Taken,
+    Watch,
+)
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import broker_principal
 from ottla.queues.redelivery import Delay
 from ottla.queues.share_limits import limits_of_reader
+from ottla.queues.share_state import ShareKey
 
 if TYPE_CHECKING:
+    from ottla.broker.share_groups import ShareGroupService
     from ottla.broker.share_partitions import Place, SharePartitions
     from ottla.queues.acknowledgements import Run
     from ottla.queues.shared_partition import SharedPartition
@@ -45,11 +61,14 @@ REFUSED_TOGETHER: Final = frozenset({ErrorCode.INVALID_RECORD_STATE, ErrorCode.I
 class ShareReaders:
     """Belongs to the event loop."""
 
-    def __init__(self, partitions: SharePartitions, broker_id: int, timer: Timer) -> None:
+    def __init__(self, partitions: SharePartitions, groups: ShareGroupService, broker_id: int, timer: Timer) -> None:
         self._partitions = partitions
+        self._groups = groups
         self._principal = broker_principal(broker_id)
         self._timer = timer
         self._peers: dict[int, _Peer] = {}
+        self.readers_here: Callable[[str, UUID], int] = lambda group_id, topic_id: 0
+        """How many clients of this broker read a group in a topic; said by the gateway that has them."""
 
     async def answered(self, broker_id: int, data: bytes) -> bytes:
         """What another broker is told. Raises ApiError."""
@@ -57,7 +76,13 @@ class ShareReaders:
             message = messages.decode(data)
         except msgspec.DecodeError as error:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"not a message of ShareReads: {error}") from error
-        peer = self._peer(broker_id, message.incarnation)
+        if isinstance(message, Begin):
+            return messages.encode(await self._begin_group(message))
+        if isinstance(message, Readers):
+            return messages.encode(self.readers_here(message.group_id, UUID(bytes=message.topic_id)))
+        return await self._answered(self._peer(broker_id, message.incarnation), message)
+
+    async def _answered(self, peer: _Peer, message: Take | Settle | Store | Watch | Leave) -> bytes:
         match message:
             case Take():
                 return messages.encode(await self._take(peer, message))
@@ -100,6 +125,12 @@ class ShareReaders:
             self._close(peer, number)
 
     # --- what is asked ------------------------------------------------------------------------------------------------
+
+    async def _begin_group(self, asked: Begin) -> Begun:
+        starts = {ShareKey(asked.group_id, UUID(bytes=each[0]), each[1]): each[2] for each in asked.starts}
+        answer, begun = await self._groups.begin(self._principal, asked.group_id, starts)
+        partitions = [(int(each.error), each.message) for key in starts if (each := begun.get(key)) is not None]
+        return Begun(answer.error, answer.message, partitions)
 
     async def _take(self, peer: _Peer, asked: Take) -> Taken:
         try:

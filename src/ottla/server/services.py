@@ -271,7 +271,7 @@ class Services:
             transactional_produce=TransactionalProduceService(produce, self.gate, authorizer),
             transaction_markers=markers,
             redis_exchange=redis_exchange,
-            share_readers=ShareReaders(share_partitions, settings.node_id, timer),
+            share_readers=ShareReaders(share_partitions, share_groups, settings.node_id, timer),
             remote_shares=None
             if remote_readers is None
             else RemoteShares(

@@ -39,8 +39,9 @@ _COMING: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        # Members of the group, which are Kafka clients, are being given a start meanwhile.
+        # Members of the group or clients at other brokers are being given a start meanwhile.
         ErrorCode.NON_EMPTY_GROUP,
+        ErrorCode.FENCED_STATE_EPOCH,
     }
 )
 

@@ -115,6 +115,7 @@ class NsqGateway:
             broker, self.topics, self.channels, lambda: [each for each in self.connections if each.reader is not None]
         )
         self.statistics = NsqStatistics(self)
+        broker.share_readers.readers_here = self._readers_here
         self._gone_counts: dict[tuple[str, str], ReaderCounts] = {}
         self._numbers = count(1)
         self.tcp_port = 0
@@ -257,10 +258,19 @@ class NsqGateway:
         if is_ephemeral(subscription[1]) and all(each.subscription != subscription for each in self.connections):
             self.broker.tasks.spawn(self._delete_ephemeral(*subscription), "nsq-ephemeral")
 
+    def _readers_here(self, channel: str, topic_id: UUID) -> int:
+        readers = (each.reader for each in self.connections if each.reader is not None)
+        return sum(1 for each in readers if each.channel == channel and each.topic_id == topic_id)
+
     async def _delete_ephemeral(self, name: str, channel: str) -> None:
         topic = self.administration.topic(name)
         if topic is None:
             return
+        elsewhere = self.broker.remote_shares
+        if elsewhere is not None and await elsewhere.has_readers(channel, topic.topic_id):
+            return  # it goes with the last of them
+        if self._readers_here(channel, topic.topic_id):
+            return  # one has come meanwhile
         try:
             await self.administration.delete_channel(name, topic, channel)
             if is_ephemeral(name) and not await self.administration.channels(topic):

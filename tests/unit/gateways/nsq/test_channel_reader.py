@@ -152,7 +152,7 @@ class Channel:
         self.partitions_here = self.partitions
         self.elsewhere: RemoteShares | None = None
         if not is_led_here:
-            readers = ShareReaders(cast("Any", self.partitions), 1, self.clock.timer)
+            readers = ShareReaders(cast("Any", self.partitions), cast("Any", None), 1, self.clock.timer)
             self.remote = Leader(readers)
             self.partitions_here = Elsewhere(share)
             self.led = SimpleNamespace(leader=1)

@@ -1,0 +1,137 @@
+"""NSQ clients of three brokers get the messages of a channel at any of them, and go on when one is killed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker_process import BrokerProcess
+from tests.cluster import Cluster, wait_until
+from tests.system.nsq_client import Message, NsqClient
+from tests.system.test_nsq import LISTENERS, address, request
+from tests.system.test_nsq_failover import REPLICATED
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three brokers, all replicas of all."""
+    directory: Path = tmp_path_factory.mktemp("brokers")
+    with Cluster(directory, settings={**LISTENERS, **REPLICATED}) as cluster:
+        cluster.wait_until_registered()
+        yield cluster
+
+
+def brokers(cluster: Cluster) -> list[BrokerProcess]:
+    return [each for each in cluster.brokers.values() if each.is_running]
+
+
+def closed(client: NsqClient) -> None:
+    """Close it once all that it said is stored."""
+    client.send(b"CLS")
+    while client.frame()[1] != b"CLOSE_WAIT":
+        pass
+    client.close()
+
+
+def finished(client: NsqClient, count: int) -> list[Message]:
+    """So many messages, each finished when it comes."""
+    found = []
+    for _ in range(count):
+        found.append(client.message())
+        client.finish(found[-1])
+    return found
+
+
+def test_clients_that_subscribe_everywhere_at_once_share_all_that_waited(cluster: Cluster) -> None:
+    NsqClient(address(brokers(cluster)[0])).publish("waiting", *(b"m%d" % number for number in range(30)))
+    clients = [NsqClient(address(each)) for each in brokers(cluster)]
+    for client in clients:
+        client.send(b"SUB waiting c")
+    assert [client.response() for client in clients] == [b"OK"] * 3
+    got = []
+    for client in clients:
+        client.send(b"RDY 10")
+    for client in clients:
+        held = [client.message() for _ in range(10)]
+        client.send(b"RDY 0")
+        for message in held:
+            client.finish(message)
+        got += held
+        closed(client)
+    assert {message.body for message in got} == {b"m%d" % number for number in range(30)}
+    assert {message.attempts for message in got} == {1}
+
+
+def test_a_broker_that_does_not_lead_puts_back_touches_and_finishes(cluster: Cluster) -> None:
+    NsqClient(address(brokers(cluster)[0])).publish("touched", b"m0", b"m1")
+    other = next(each for each in brokers(cluster) if each is not cluster.leader("touched"))
+    client = NsqClient(address(other)).subscribe("touched", "c", 1)
+    first = client.message()
+    client.send(b"TOUCH " + first.message_id)
+    client.send(b"REQ " + first.message_id + b" 100")
+    second = client.message()
+    assert (second.body, second.attempts) == (b"m1", 1)
+    client.finish(second)
+    again = client.message()
+    assert (again.message_id, again.attempts) == (first.message_id, 2)
+    client.finish(again)
+    client.finish(again)
+    assert client.error() == b"E_FIN_FAILED FIN " + again.message_id + b" failed ID not in flight"
+    closed(client)
+    (topic,) = json.loads(request(cluster.leader("touched"), "GET", "/stats?format=json&topic=touched")[1])["topics"]
+    assert [(each["depth"], each["in_flight_count"]) for each in topic["channels"]] == [(0, 0)]
+
+
+def test_an_ephemeral_channel_of_three_brokers_goes_with_its_last_client(cluster: Cluster) -> None:
+    name = "passing#ephemeral"
+    clients = [NsqClient(address(each)).subscribe(name, "c#ephemeral", 0) for each in brokers(cluster)]
+    for client in clients[:2]:
+        closed(client)
+    NsqClient(address(brokers(cluster)[0])).publish(name, b"still there")
+    clients[2].send(b"RDY 1")
+    assert [each.body for each in finished(clients[2], 1)] == [b"still there"]
+
+    def is_known() -> bool:
+        return b"passing" in request(cluster.leader("nsq-ephemeral.passing"), "GET", "/stats?format=json")[1]
+
+    assert is_known()
+    closed(clients[2])
+    wait_until(
+        lambda: all(b"passing" not in request(each, "GET", "/stats?format=json")[1] for each in brokers(cluster)),
+        "the topic is gone with its channel",
+    )
+
+
+def test_a_client_goes_on_at_a_broker_that_is_left_when_the_leader_is_killed(cluster: Cluster) -> None:
+    """The last of this file: it leaves two brokers."""
+    publisher = NsqClient(address(brokers(cluster)[0]))
+    publisher.publish("killed", *(b"m%d" % number for number in range(10)))
+    cluster.wait_until_in_sync("killed")
+    leader = cluster.leader("killed")
+    client = NsqClient(address(next(each for each in brokers(cluster) if each is not leader)))
+    client.subscribe("killed", "c", 1)
+    done = finished(client, 5)
+    held = client.message()
+    client.send(b"RDY 0")
+    leader.kill()
+
+    def published() -> bool:
+        """Where the leader dies meanwhile, a publisher is told that it is not known, and tries again."""
+        publisher = NsqClient(address(brokers(cluster)[0]))
+        publisher.send(b"PUB killed", b"after")
+        return publisher.frame()[1] == b"OK"
+
+    wait_until(published, "a broker has taken the message")
+    client.finish(held)  # of the leader that is gone
+    client.send(b"RDY 1")
+    seen: set[bytes] = set()
+    while b"after" not in seen:
+        kind, data = client.frame()
+        if kind == 2:
+            client.send(b"FIN " + data[10:26])
+            seen.add(data[26:])
+    assert seen >= {b"m%d" % number for number in range(10)} - {each.body for each in done}
+    closed(client)
