@@ -29,6 +29,7 @@ from tools.ports import free_ports
 
 LISTENERS = {"nsq.listener": "127.0.0.1:0", "nsq.http.listener": "127.0.0.1:0"}
 PYNSQ_ROUND = Path(__file__).with_name("pynsq_round.py")
+PYNSQ_GIVING_UP = Path(__file__).with_name("pynsq_giving_up.py")
 
 
 def address(broker: BrokerProcess) -> tuple[str, int]:
@@ -232,6 +233,18 @@ def test_the_official_python_client_publishes_reads_and_puts_back(
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert sorted(told) == sorted([[f"m{number}", 1] for number in range(10)] + [["m3", 2]])
+
+
+def test_the_official_python_client_gives_up_a_message_that_always_fails(
+    nsq_broker: BrokerProcess, client: Callable[[], NsqClient], topic: str
+) -> None:
+    client().publish(topic, b"poison")
+    host, port = address(nsq_broker)
+    command = [sys.executable, str(PYNSQ_GIVING_UP), f"{host}:{port}", topic, "3"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [[1, "failed"], [2, "failed"], [3, "failed"], [4, "given up"]]
+    wait_until(lambda: numbers(channel_of(nsq_broker, topic), "depth", "in_flight_count") == [0, 0], "it is finished")
 
 
 def request(broker: BrokerProcess, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:

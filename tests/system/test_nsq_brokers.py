@@ -85,6 +85,39 @@ def test_a_broker_that_does_not_lead_puts_back_touches_and_finishes(cluster: Clu
     assert [(each["depth"], each["in_flight_count"]) for each in topic["channels"]] == [(0, 0)]
 
 
+@pytest.mark.parametrize("at", ["leader", "follower"])
+def test_what_was_finished_before_a_client_closes_under_load_never_comes_again(cluster: Cluster, at: str) -> None:
+    topic, count = f"load-{at}", 600
+    publisher = NsqClient(address(brokers(cluster)[0]))
+    publisher.publish(topic, b"first")
+    leader = cluster.leader(topic)
+    place = leader if at == "leader" else next(each for each in brokers(cluster) if each is not leader)
+    client = NsqClient(address(place)).subscribe(topic, "c", 50)
+    finished: set[bytes] = set()
+    for piece in range(6):
+        publisher.publish(topic, *(b"m%d" % number for number in range(piece * 100, piece * 100 + 100)))
+        for _ in range(50):
+            message = client.message()
+            client.finish(message)
+            finished.add(message.message_id)
+    client.send(b"CLS")
+    held = []
+    while (frame := client.frame())[1] != b"CLOSE_WAIT":
+        held.append(frame[1][10:26])
+    assert held, "it closes while messages come"
+    for message_id in held[::2]:
+        client.send(b"FIN " + message_id)
+        finished.add(message_id)
+    for message_id in held[1::2]:
+        client.send(b"REQ " + message_id + b" 0")
+    client.close()
+    rest = NsqClient(address(leader)).subscribe(topic, "c", 2_500)
+    left = {rest.message().message_id for _ in range(count + 1 - len(finished))}
+    assert not left & finished
+    assert len(left | finished) == count + 1
+    closed(rest)
+
+
 def test_an_ephemeral_channel_of_three_brokers_goes_with_its_last_client(cluster: Cluster) -> None:
     name = "passing#ephemeral"
     clients = [NsqClient(address(each)).subscribe(name, "c#ephemeral", 0) for each in brokers(cluster)]
