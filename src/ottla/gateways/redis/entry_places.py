@@ -18,6 +18,7 @@ from ottla.gateways.redis import stream_records as records
 from ottla.gateways.redis.adopted_records import Run, own_records, runs_of, sort_batches
 from ottla.gateways.redis.node import NOT_WRITTEN
 from ottla.gateways.redis.stream_id import ID_MAX
+from ottla.runtime.turns import next_turn
 
 if TYPE_CHECKING:
     from ottla.gateways.redis.node import Node
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 LOOK_BYTES: Final = 256 * 1024
 LOOK_RECORDS: Final = 1_000
+NODES_A_TURN: Final = 2_000
 
 STRETCH_NODES: Final = 16
 
@@ -158,10 +160,15 @@ class EntryPlaces:
 
     async def _own_id_before(self, offset: int) -> int:
         """The id of the last entry of the stream itself before an offset; 0 for none."""
-        written = [node for node in self._stream.nodes if not node.is_adopted and 0 <= node.offset < offset]
-        if not written:
+        last_offset = -1
+        for number, node in enumerate(self._stream.nodes, 1):
+            if not node.is_adopted and 0 <= node.offset < offset:
+                last_offset = max(last_offset, node.offset)
+            if not number % NODES_A_TURN:
+                await next_turn()
+        if last_offset < 0:
             return 0
-        found, at = 0, max(written[-1].offset, self._partition.log.log_start_offset)
+        found, at = 0, max(last_offset, self._partition.log.log_start_offset)
         while at < offset:
             read = await self._reader.read(at, LOOK_BYTES, LOOK_RECORDS, read_committed=False)
             if not read.batches:

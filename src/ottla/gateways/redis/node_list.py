@@ -27,6 +27,8 @@ _GONE: Final = -2
 _ID: Final = struct.Struct(">QQ")
 _SPARE_MIN: Final = 4096
 """So many nodes at the front that are gone are let go of, once they are half of all."""
+_BLOCK: Final = 1024
+"""So many nodes are counted at a time."""
 _COLUMNS: Final = frozenset(
     {"first_id", "last_id", "offset", "count", "deleted", "size", "written_id", "entries", "grows"}
 )
@@ -156,6 +158,25 @@ class NodeList(Sequence[Node]):
         count = sum(self._counts[index + self._start :])
         return count + sum(node.count for node in self._live.values() if node.first_id >= first_id)
 
+    def whole_within(self, most: int, end: int | None = None) -> tuple[int, int]:
+        """How many nodes from the first on have at most so many entries together, or somewhat fewer nodes; and how many
+        entries these have. With `end`, only nodes before this one count.
+        """
+        index = total = 0
+        size = len(self) if end is None else end
+        while index + _BLOCK <= size:
+            begin = self._start + index
+            block = self._counts[begin : begin + _BLOCK]
+            count = sum(block)
+            if 0 in block:
+                alive = (at for at, each in enumerate(block, index) if not each)
+                count += sum(self._live[self._first_at(at)].count for at in alive)
+            if total + count > most:
+                break
+            total += count
+            index += _BLOCK
+        return index, total
+
     # --- changing ---------------------------------------------------------------------------------------------------
 
     def append(self, node: Node) -> None:
@@ -190,8 +211,13 @@ class NodeList(Sequence[Node]):
     def drop_first(self, count: int) -> None:
         """So many nodes at the beginning are gone."""
         start = self._start
-        for at in range(start, start + count):
-            self._forget(self._first_ms[at] << 64 | self._first_sequences[at])
+        if count < _BLOCK:
+            for at in range(start, start + count):
+                self._forget(self._first_ms[at] << 64 | self._first_sequences[at])
+        else:
+            last_id = self._first_at(count - 1)
+            for first_id in [each for each in {*self._live, *self._used} if each <= last_id]:
+                self._forget(first_id)
         self._start = start = start + count
         if start >= _SPARE_MIN and 2 * start >= len(self._first_ms):
             for column in self._columns:

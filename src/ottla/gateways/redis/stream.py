@@ -247,7 +247,9 @@ class Stream:
         """What XTRIM MAXLEN removes: the number of entries, the first id that stays, and how many entries of that
         one's node go. Raises NodeMissingError.
         """
-        length, removed, index = self.length, 0, 0
+        most = max(0, self.length - length_max)
+        index, removed = self.nodes.whole_within(min(most, limit) if limit else most)
+        length = self.length - removed
         while index < len(self.nodes) and length > length_max:
             count = self.nodes[index].count
             if limit and removed + count > limit:
@@ -266,7 +268,8 @@ class Stream:
 
     def plan_trim_id(self, id_min: int, limit: int, *, approximate: bool) -> tuple[int, int, int]:
         """What XTRIM MINID removes, as `plan_trim_length`."""
-        removed, index = 0, 0
+        below = max(0, self.nodes.end_of(id_min) - 1)
+        index, removed = self.nodes.whole_within(limit or self.length, below)
         while index < len(self.nodes):
             node = self.nodes[index]
             if limit and removed + node.count > limit:
@@ -461,7 +464,12 @@ class Stream:
 
     def trim(self, floor: int, part: int) -> None:
         """Entries below an id are deleted, `part` of them in a node that stays."""
-        index, before = 0, self.length
+        before = self.length
+        index, below = self.nodes.whole_within(before, max(0, self.nodes.end_of(floor) - 1))
+        if index:
+            self.length -= below
+            last_id = self.nodes[index - 1].last_id
+            self.changed.difference_update([node for node in self.changed if node.first_id <= last_id])
         while index < len(self.nodes) and self.nodes[index].last_id < floor:
             self.length -= self.nodes[index].count
             self.changed.discard(self.nodes[index])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from unittest.mock import patch
 from weakref import ref
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.msgpack import decode
 
+from ottla.gateways.redis import node_list
 from ottla.gateways.redis.node import Node
 from ottla.gateways.redis.node_list import NodeList
 from ottla.gateways.redis.stream_id import id_bytes
@@ -36,6 +38,11 @@ def told(nodes: NodeList | list[Node]) -> list[tuple[object, ...]]:
     )
 )
 def test_it_is_as_a_list_of_nodes(steps: list[tuple[str, int]]) -> None:
+    with patch.object(node_list, "_BLOCK", 2):
+        _do(steps)
+
+
+def _do(steps: list[tuple[str, int]]) -> None:
     nodes, plain, last_id = NodeList(set()), [], 0
     for kind, number in steps:
         at = number % len(plain) if plain else 0
@@ -61,6 +68,11 @@ def test_it_is_as_a_list_of_nodes(steps: list[tuple[str, int]]) -> None:
         assert [nodes.entries_from(each) for each in range(len(plain) + 1)] == [
             sum(each.count for each in plain[begin:]) for begin in range(len(plain) + 1)
         ]
+        for most in (number, 9 * number):
+            index, total = nodes.whole_within(most)
+            assert total == sum(each.count for each in plain[:index]) <= most
+            assert index + 2 > len(plain) or total + sum(each.count for each in plain[index : index + 2]) > most
+            assert nodes.whole_within(most, at)[0] <= at
         assert nodes.size_bytes(9) == sum(each.size or 9 for each in plain)
 
 
