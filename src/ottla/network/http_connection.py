@@ -170,6 +170,9 @@ class HttpConnection:
         self._path = _path_of(request)
         self._body_max = self._service.limit(self._path)
         names = dict(request.headers)
+        if b"transfer-encoding" in names and b"content-length" in names:
+            # Whoever is between the client and here may believe the other one (RFC 9112, section 6.3).
+            raise h11.RemoteProtocolError("both Transfer-Encoding and Content-Length")
         self._body_length = None if b"transfer-encoding" in names else int(names.get(b"content-length", b"0")[:19])
         if self._body_length is not None and self._body_length > self._body_max:
             self._refuse_body(413, "the body is too large")

@@ -173,6 +173,24 @@ async def test_what_is_no_http_is_refused_and_the_connection_ends() -> None:
             assert client.is_draining
 
 
+async def test_a_request_with_two_ends_is_refused_and_nothing_behind_it_is_read() -> None:
+    behind = b"GET /behind HTTP/1.1\r\nHost: h\r\n\r\n"
+    for headers in (
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked",
+        b"Transfer-Encoding: chunked\r\ncontent-length: 0",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
+        b"Transfer-Encoding: chunked, identity",
+        b"Content-Length: 5\r\nContent-Length: 6",
+        b"Content-Length: +5",
+        b"Content-Length : 5",
+    ):
+        async with peer() as (each, _):
+            answer = await each.say(b"POST /a HTTP/1.1\r\nHost: h\r\n%b\r\n\r\n0\r\n\r\n%b" % (headers, behind))
+            assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 501")), (headers, answer)
+            assert answer.count(b"HTTP/1.1 ") == 1
+            assert (each.is_draining, each.asked) == (True, [])
+
+
 async def test_a_slow_sender_is_hung_up_on() -> None:
     async with peer() as (client, timer):
         for byte in POST[:20]:
