@@ -1,14 +1,17 @@
 """Names and passwords of clients whose protocol has no SASL: they are those of SCRAM's users, and of PLAIN's.
 
 A password of SCRAM is as slow to check as its user was made: some milliseconds, in a thread, one at a time, so that
-strangers who guess have no more than one thread to work for them. One that was right is remembered, by a hash whose key
-nobody knows, for as long as the user's credential is the same: clients that connect again cost nothing.
+strangers who guess have no more than one thread to work for them. Of each address one waits for it, so that however
+many connections guess, a client of another address is the next but one. One that was right is remembered, by a hash
+whose key nobody knows, for as long as the user's credential is the same: clients that connect again cost nothing. Wrong
+ones always take that time, or who is remembered could be told from who does not exist.
 """
 
 import asyncio
 import hmac
 from collections.abc import Callable, Mapping
 from typing import Final
+from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
@@ -48,6 +51,7 @@ class PasswordCheck:
         self._secret = rng.token_bytes(32)
         self._right: dict[str, _Right] = {}
         self._one_at_a_time = asyncio.Lock()
+        self._one_of_an_address: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def users(self, image: MetadataImage) -> list[str]:
         """Who may log in, in the order of their names."""
@@ -60,8 +64,10 @@ class PasswordCheck:
         known = image.scram_credentials.get(user, {})
         return user in self._passwords or any(_NUMBERS[name] in known for name in self._mechanisms)
 
-    async def is_right(self, current_image: Callable[[], MetadataImage], user: str, password: bytes) -> bool:
-        """Whether this is the password of the user."""
+    async def is_right(
+        self, current_image: Callable[[], MetadataImage], user: str, password: bytes, address: str
+    ) -> bool:
+        """Whether this is the password of the user, which a client at an address says."""
         if len(password) > PASSWORD_BYTES_MAX:
             return False
         plain = self._passwords.get(user)
@@ -70,12 +76,12 @@ class PasswordCheck:
         digest = hmac.digest(self._secret, password, "sha256")
         mechanism, credential = self._credential_of(current_image(), user)
         right = self._right.get(user)
-        if right is not None and right.credential == credential:
-            return hmac.compare_digest(right.digest, digest)
+        if right is not None and right.credential == credential and hmac.compare_digest(right.digest, digest):
+            return True
         salt, iterations = b"\0" * 16, ITERATIONS_MIN
         if credential is not None:
             salt, iterations = credential.salt, credential.iterations
-        async with self._one_at_a_time:
+        async with self._one_of_an_address.setdefault(address, asyncio.Lock()), self._one_at_a_time:
             made = await self._tasks.in_thread(credential_of, mechanism, password, salt, iterations)
         if credential is None or not hmac.compare_digest(made.stored_key, credential.stored_key):
             return False

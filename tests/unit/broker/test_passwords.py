@@ -19,6 +19,9 @@ from ottla.settings.broker_settings import BrokerSettings
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_root="toor" user_both="plain";'
 
 
+HERE = "10.0.0.1"
+
+
 class CountingTasks(Tasks):
     """Counts what is done in threads, which is what costs."""
 
@@ -53,14 +56,14 @@ def check(tasks: Tasks, mechanisms: str = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512") -
 async def test_the_password_of_now_is_right_and_costs_once(tasks: CountingTasks) -> None:
     made, now = check(tasks), image(anna=b"pencil")
     for password, right in ((b"pencil", True), (b"pencil", True), (b"wrong", False), (b"", False), (b"pencil", True)):
-        assert await made.is_right(lambda: now, "anna", password) is right
-    assert tasks.done == 1
+        assert await made.is_right(lambda: now, "anna", password, HERE) is right
+    assert tasks.done == 3  # a wrong one always costs: that says nothing of who has logged in
     changed = image(anna=b"paper")
-    assert not await made.is_right(lambda: changed, "anna", b"pencil")
-    assert await made.is_right(lambda: changed, "anna", b"paper")
+    assert not await made.is_right(lambda: changed, "anna", b"pencil", HERE)
+    assert await made.is_right(lambda: changed, "anna", b"paper", HERE)
     gone = image()
-    assert not await made.is_right(lambda: gone, "anna", b"paper")
-    assert tasks.done == 4  # also for a user that is not there, who costs as much
+    assert not await made.is_right(lambda: gone, "anna", b"paper", HERE)
+    assert tasks.done == 6  # also for a user that is not there, who costs as much
 
 
 async def test_users_of_plain_and_those_of_both(tasks: CountingTasks) -> None:
@@ -72,17 +75,17 @@ async def test_users_of_plain_and_those_of_both(tasks: CountingTasks) -> None:
         ("both", b"scram", True),
         ("both", b"pencil", False),
     ):
-        assert await made.is_right(lambda: now, user, password) is right
+        assert await made.is_right(lambda: now, user, password, HERE) is right
     assert made.users(now) == ["anna", "both", "root"]
 
 
 async def test_only_mechanisms_that_are_enabled_count(tasks: CountingTasks) -> None:
     made, now = check(tasks, "SCRAM-SHA-256"), image(anna=b"pencil")
-    assert not await made.is_right(lambda: now, "anna", b"pencil")
-    assert not await made.is_right(lambda: now, "root", b"toor")
+    assert not await made.is_right(lambda: now, "anna", b"pencil", HERE)
+    assert not await made.is_right(lambda: now, "root", b"toor", HERE)
     assert made.users(now) == []
     short = MetadataImage("c", scram_credentials={"anna": {1: credential_of(SCRAM_SHA_256, b"p", b"s" * 8, 4_096)}})
-    assert await made.is_right(lambda: short, "anna", b"p")
+    assert await made.is_right(lambda: short, "anna", b"p", HERE)
 
 
 async def test_many_who_guess_have_one_thread_and_long_passwords_none(tasks: CountingTasks) -> None:
@@ -98,7 +101,16 @@ async def test_many_who_guess_have_one_thread_and_long_passwords_none(tasks: Cou
         return credential_of(SCRAM_SHA_512, b"x", b"salt" * 4, 4_096)
 
     tasks.in_thread = in_thread  # type: ignore[method-assign]
-    answers = await asyncio.gather(*(made.is_right(lambda: now, "anna", b"%d" % each) for each in range(50)))
+    answers = await asyncio.gather(*(made.is_right(lambda: now, "anna", b"%d" % each, HERE) for each in range(50)))
     assert (any(answers), most) == (False, 1)
     tasks.in_thread = None  # type: ignore[method-assign, assignment]
-    assert not await made.is_right(lambda: now, "anna", b"x" * (PASSWORD_BYTES_MAX + 1))
+    assert not await made.is_right(lambda: now, "anna", b"x" * (PASSWORD_BYTES_MAX + 1), HERE)
+
+
+async def test_who_comes_from_another_address_does_not_wait_behind_all_who_guess(tasks: CountingTasks) -> None:
+    made, now = check(tasks), image(anna=b"pencil")
+    guesses = [asyncio.create_task(made.is_right(lambda: now, "anna", b"%d" % each, "10.6.6.6")) for each in range(50)]
+    await asyncio.sleep(0)  # all are there
+    assert await made.is_right(lambda: now, "anna", b"pencil", HERE)
+    assert tasks.done <= 3
+    assert not any(await asyncio.gather(*guesses))

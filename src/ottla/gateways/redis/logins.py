@@ -60,7 +60,9 @@ class Logins:
         if len(asked.user) <= USER_BYTES_MAX:
             try:
                 user = asked.user.decode()
-                is_right = await self._passwords.is_right(lambda: self._broker.image, user, asked.password)
+                is_right = await self._passwords.is_right(
+                    lambda: self._broker.image, user, asked.password, asked.session.principal.host
+                )
             except UnicodeDecodeError:
                 pass
         if not is_right:
