@@ -13,6 +13,8 @@ from typing import Final, Protocol
 
 StrPath = str | os.PathLike[str]
 
+PRIVATE: Final = 0o700
+"""The mode of a directory that is its owner's alone: what holds records, and secrets."""
 _PIECE_BYTES: Final = 64 << 10
 
 
@@ -40,8 +42,10 @@ class Disk(Protocol):
         """The names of the files in a directory, without its subdirectories, with their sizes in bytes."""
         ...
 
-    def make_dir(self, path: StrPath, *, durable: bool = True) -> None:
-        """Make a directory and its missing parents; one that exists is left as it is."""
+    def make_dir(self, path: StrPath, *, durable: bool = True, mode: int = 0o777) -> None:
+        """Make a directory and its missing parents; one that exists is left as it is. The umask takes from `mode`,
+        which is the directory's, not its parents'.
+        """
         ...
 
     def rename(self, old: StrPath, new: StrPath, *, durable: bool = True) -> None:
@@ -168,18 +172,18 @@ class OsDisk:
         with os.scandir(path) as entries:
             return {entry.name: entry.stat().st_size for entry in entries if entry.is_file(follow_symlinks=False)}
 
-    def make_dir(self, path: StrPath, *, durable: bool = True) -> None:
+    def make_dir(self, path: StrPath, *, durable: bool = True, mode: int = 0o777) -> None:
         try:
-            self._make_one_dir(path, durable=durable)
+            self._make_one_dir(path, durable=durable, mode=mode)
         except FileNotFoundError:
             directory = Path(path)
             self.make_dir(directory.parent, durable=durable)
             # Once: in /proc a directory that is there answers that nothing can be found in it.
-            self._make_one_dir(directory, durable=durable)
+            self._make_one_dir(directory, durable=durable, mode=mode)
 
-    def _make_one_dir(self, path: StrPath, *, durable: bool) -> None:
+    def _make_one_dir(self, path: StrPath, *, durable: bool, mode: int) -> None:
         try:
-            os.mkdir(path)
+            os.mkdir(path, mode)
         except FileExistsError:
             if not self.is_dir(path):
                 raise

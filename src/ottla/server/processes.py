@@ -21,7 +21,7 @@ from ottla.metadata.store.embedded import FILE_NAME
 from ottla.model.errors import InvalidInputError
 from ottla.network.address import Address
 from ottla.runtime.clock import SystemClock
-from ottla.runtime.disk import OsDisk
+from ottla.runtime.disk import PRIVATE, OsDisk
 from ottla.runtime.tasks import Tasks
 from ottla.server.local_broker import cluster_line
 from ottla.server.local_cluster import broker_settings, shared_location
@@ -57,7 +57,7 @@ async def run_processes(
     of_each = _numbered(broker_settings(given, count), metadata)
     data_directory = BrokerSettings(given).data_directory
     try:
-        OsDisk().make_dir(data_directory)
+        OsDisk().make_dir(data_directory, mode=PRIVATE)
     except OSError as error:
         raise unusable(data_directory, error) from error
     tasks = Tasks("ottla-processes")

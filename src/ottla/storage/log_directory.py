@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ottla.model.errors import InvalidInputError
 from ottla.model.topic_partition import TopicPartition
-from ottla.runtime.disk import Disk
+from ottla.runtime.disk import PRIVATE, Disk
 from ottla.runtime.exhaustion import advice
 from ottla.runtime.rng import Rng
 from ottla.storage.file_names import (
@@ -122,7 +122,7 @@ class LogDirectory:
 
         Raises DirectoryError, OSError.
         """
-        self._disk.make_dir(self.path)
+        self._disk.make_dir(self.path, mode=PRIVATE)
         try:
             self._lock = self._disk.lock(f"{self.path}/{LOCK_FILE}")
         except BlockingIOError as error:

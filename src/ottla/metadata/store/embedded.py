@@ -36,6 +36,7 @@ from ottla.metadata.store.session_files import (
 from ottla.metadata.store.watchers import StoreWatchers
 from ottla.metadata.store.write_lock import WriteLock, is_held_by_another
 from ottla.runtime.clock import Clock, SystemClock
+from ottla.runtime.disk import PRIVATE
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
 from ottla.runtime.timing_wheel import TimerTask
@@ -284,7 +285,7 @@ class EmbeddedStore(StoreWatchers):
         return self._file
 
     def _open(self, new_cluster_id: str) -> str:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.parent.mkdir(PRIVATE, parents=True, exist_ok=True)
         self._file = MetadataFile(self._path, new_cluster_id)
         return self._file.cluster_id
 

@@ -15,7 +15,7 @@ from ottla.metadata.store.interface import StoreError
 from ottla.metadata.store.location import ZOOKEEPER, embedded_directory, is_shared, parse_zookeeper
 from ottla.metadata.store.metadata_file import MetadataFile, MovedMetadata
 from ottla.metadata.store.zookeeper_security import NO_SECURITY, ZooKeeperSecurity
-from ottla.runtime.disk import OsDisk
+from ottla.runtime.disk import PRIVATE, OsDisk
 from ottla.runtime.tasks import Tasks
 from ottla.storage.file_names import LOCK_FILE
 
@@ -73,7 +73,7 @@ def _copy(disk: OsDisk, path: Path, target: Path) -> None:
         raise StoreError(f"{target} has the metadata of a cluster: name another directory")
     unfinished = target.with_name(FILE_NAME + ".unfinished")
     try:
-        disk.make_dir(target.parent)
+        disk.make_dir(target.parent, mode=PRIVATE)
         disk.remove(unfinished)
         with closing(MetadataFile(path, "")) as file:
             file.copy_to(unfinished)

@@ -17,6 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from ottla.runtime.disk import PRIVATE
+
 DIRECTORY_NAME: Final = "metadata.sessions"
 
 _RENEWAL: Final = struct.Struct("<qq")
@@ -33,7 +35,7 @@ class OwnSessionFiles:
         self._timeout_ms = timeout_ms
         self.broker_epoch = broker_epoch
         self._fds: list[int] = []
-        directory.mkdir(exist_ok=True)
+        directory.mkdir(PRIVATE, exist_ok=True)
         try:
             self._renewal_fd = self._keep(os.open(directory / str(broker_epoch), os.O_RDWR | os.O_CREAT, 0o600))
             self.renew(now_ms)

@@ -264,8 +264,9 @@ class SimulatedDisk(OsDisk):
         self.sync_file(temporary)
         self.rename(temporary, path)
 
-    def make_dir(self, path: StrPath, *, durable: bool = True) -> None:
+    def make_dir(self, path: StrPath, *, durable: bool = True, mode: int = 0o777) -> None:
         """Make a directory and its parents; one that exists is left as it is."""
+        del mode
         disk, name = self._changing(grows=True), os.fspath(path)
         if os.path.isdir(name):
             return
