@@ -84,7 +84,7 @@ def registry_of(options: Options) -> Registry | None:
         return None
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise OptionError(f"option schemaRegistry: write a URL as in http://localhost:8081, not {url!r}")
+        raise OptionError("option schemaRegistry: write a URL as in http://localhost:8081")  # it may hold a password
     return Registry(url, options.integer("schemaRegistryTimeoutMs", 10_000) / 1000)
 
 

@@ -4,6 +4,7 @@ The tables of settings are `ottla.settings.topic_table` and `ottla.settings.brok
 as text, as in Kafka's requests and property files; `SettingDefinition.parse` gives it its type.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
@@ -142,7 +143,7 @@ class SettingDefinition(Struct, frozen=True, kw_only=True):
         return value
 
     def _refusal(self, text: str, reason: str) -> InvalidSettingError:
-        value = "" if self.is_secret else f" {shortened(trimmed(text))}"
+        value = "" if self.is_secret else f" {shortened(_IN_A_URL.sub('...', trimmed(text)))}"
         return InvalidSettingError(f"Invalid value{value} for configuration {self.name}: {reason}")
 
     def canonical(self, text: str) -> str:
@@ -183,6 +184,8 @@ def shortened(text: str) -> str:
     return text if len(text) <= SHOWN_LENGTH_MAX else f"{text[:SHOWN_LENGTH_MAX]}..."
 
 
+_IN_A_URL: Final = re.compile(r"(?<=://)[^/?#]*(?=@)")
+"""A name and a password in a URL, which no message repeats."""
 _NUMBERS: Final = frozenset({SettingType.INT, SettingType.SHORT, SettingType.LONG, SettingType.DOUBLE})
 
 _KINDS: Final = {

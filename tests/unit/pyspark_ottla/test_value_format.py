@@ -170,6 +170,13 @@ def test_a_mistake_is_told_when_the_frame_is_made(given, match):
         DefaultSource({**BASE, **given}).schema()
 
 
+def test_the_password_in_the_url_of_a_registry_is_not_repeated():
+    given = {"valueFormat": "avro", "schemaRegistry": "localhost://user:pencil@host:8081"}
+    with pytest.raises(OptionError, match="write a URL as in http") as told:
+        DefaultSource({**BASE, **given}).schema()
+    assert "pencil" not in str(told.value)
+
+
 class Registry(BaseHTTPRequestHandler):
     answers: ClassVar[dict[str, Any]] = {}
     asked: ClassVar[list[str]] = []

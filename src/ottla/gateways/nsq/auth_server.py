@@ -117,6 +117,8 @@ def parse_auth_server(text: str) -> AuthServer:
     >>> str(parse_auth_server("127.0.0.1:4181")), str(parse_auth_server("https://auth.example/nsq"))
     ('http://127.0.0.1:4181/auth', 'https://auth.example:443/nsq')
     """
+    if "@" in text:  # whoever may see the settings would see the password
+        raise InvalidSettingError("nsq.auth.http.addresses has a name or a password: servers are asked without")
     if "://" not in text:
         return AuthServer(*parse_host_port(text), "/auth")
     try:

@@ -141,6 +141,15 @@ async def test_a_secret_that_no_server_takes_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    "url", ["http://{}@host/auth", "http://{}@host:x/auth", "http://{}@host?a=b", "ftp://{}@host", "{}@host:1"]
+)
+def test_a_password_in_the_address_of_an_auth_server_is_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(InvalidSettingError) as refusal:
+        parse_auth_server(url.format("user:pencil"))
+    assert "pencil" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
     "text", ["", "host", "ftp://host", "http://", "http://host:x", "http://host?a=b", "host:65536"]
 )
 def test_what_is_no_address_of_an_auth_server_is_refused(text: str) -> None:
