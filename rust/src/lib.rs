@@ -20,6 +20,7 @@ mod buffer;
 mod checksum;
 mod codec;
 mod compaction;
+mod decimal;
 mod delay_index;
 mod delays;
 mod delivery;
@@ -42,6 +43,7 @@ mod records;
 mod snappy_frames;
 mod socket_poll;
 mod stream_adds;
+mod stream_replies;
 mod topic_pattern;
 mod topic_rules;
 mod transaction_index;
@@ -72,5 +74,6 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     delivery::register(module)?;
     socket_poll::register(module)?;
     stream_adds::register(module)?;
+    stream_replies::register(module)?;
     Ok(())
 }

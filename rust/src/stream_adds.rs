@@ -8,18 +8,18 @@
 //! ```
 
 use crate::batch_builder::BatchBuilder;
+use crate::decimal;
 use crate::listpack_size::{entry_bytes, node_bytes};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use std::io::Write;
 
 /// Commands with more arguments are left to the reader that takes them one by one.
 const ARGUMENTS_MAX: usize = 255;
-const HEADER: &[u8] = b"redis";
+/// The header of the records that a stream writes itself.
+pub const HEADER: &[u8] = b"redis";
 const ENTRY: u8 = b'E';
 const NODE: u8 = b'N';
-const SEQUENCE: u128 = u64::MAX as u128;
 
 /// Where an argument lies.
 type Span = (u32, u32);
@@ -167,12 +167,11 @@ impl StreamAdds {
         }
         let data = self.data.clone_ref(py);
         let data = data.as_bytes(py);
-        let (mut first_id, mut size, mut count, names, mut has_node) = match tail {
+        let (mut first_id, mut size, mut count, mut name_objects, mut has_node) = match tail {
             Some((first_id, size, count, names)) => (first_id, size, count, names, true),
             None => (0, 0, 0, Vec::new(), false),
         };
-        let mut names: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
-        let mut names_list = PyList::new(py, names.iter().map(|name| PyBytes::new(py, name)))?;
+        let mut names_list = PyList::new(py, &name_objects)?;
         let mut reply = Vec::with_capacity(28 * self.adds.len());
         let mut growths: Vec<Growth<'py>> = Vec::new();
         let mut last = last_id;
@@ -183,20 +182,20 @@ impl StreamAdds {
             let begins = !has_node
                 || size + payload >= bytes_max
                 || (entries_max > 0 && count >= entries_max);
-            let has_same_names = fields.len() == 2 * names.len()
-                && (fields.iter().step_by(2).zip(&names))
-                    .all(|(&span, name)| at(data, span) == *name);
+            let has_same_names = fields.len() == 2 * name_objects.len()
+                && (fields.iter().step_by(2).zip(&name_objects))
+                    .all(|(&span, name)| at(data, span) == name.as_bytes());
             if begins {
                 (first_id, count, has_node) = (id, 0, true);
                 if !has_same_names {
-                    names = fields
+                    name_objects = fields
                         .iter()
                         .step_by(2)
-                        .map(|&span| at(data, span))
+                        .map(|&span| PyBytes::new(py, at(data, span)))
                         .collect();
-                    names_list = PyList::new(py, names.iter().map(|name| PyBytes::new(py, name)))?;
+                    names_list = PyList::new(py, &name_objects)?;
                 }
-                size = node_bytes(names.iter().copied());
+                size = node_bytes(name_objects.iter().map(|name| name.as_bytes()));
             }
             size += entry_bytes(
                 fields.iter().map(|&span| at(data, span)),
@@ -211,7 +210,12 @@ impl StreamAdds {
             let growth = growths.last_mut().expect("one was pushed");
             (growth.2, growth.4) = (id, size);
             growth.3 += 1;
-            growth.6.set_item(id, list_of(py, data, fields)?)?;
+            let entry = if begins || has_same_names {
+                list_with_names(py, data, fields, &name_objects)?
+            } else {
+                list_of(py, data, fields)?
+            };
+            growth.6.set_item(id, entry)?;
             put_id(&mut reply, id);
             let add = &mut self.adds[index];
             (add.id, add.begins) = (id, begins);
@@ -229,14 +233,30 @@ fn list_of<'py>(py: Python<'py>, data: &[u8], spans: &[Span]) -> PyResult<Bound<
     )
 }
 
+/// Names that are there already, and values.
+fn list_with_names<'py>(
+    py: Python<'py>,
+    data: &[u8],
+    fields: &[Span],
+    names: &[Bound<'py, PyBytes>],
+) -> PyResult<Bound<'py, PyList>> {
+    let part_of = |(index, &span): (usize, &Span)| match index % 2 {
+        0 => names[index / 2].clone(),
+        _ => PyBytes::new(py, at(data, span)),
+    };
+    PyList::new(py, fields.iter().enumerate().map(part_of))
+}
+
 /// An id as a bulk string.
-fn put_id(reply: &mut Vec<u8>, id: u128) {
-    let mut text = [0; 48];
-    let mut rest = &mut text[..];
-    write!(rest, "{}-{}", id >> 64, id & SEQUENCE).expect("two numbers of 20 digits fit");
-    let size = 48 - rest.len();
-    write!(reply, "${size}\r\n").expect("memory takes all");
-    reply.extend_from_slice(&text[..size]);
+pub fn put_id(reply: &mut Vec<u8>, id: u128) {
+    let mut text = [0; 41];
+    let dash = decimal::put_before(&mut text, 41, id as u64) - 1;
+    text[dash] = b'-';
+    let begin = decimal::put_before(&mut text, dash, (id >> 64) as u64);
+    reply.push(b'$');
+    decimal::put(reply, (41 - begin) as u64);
+    reply.extend_from_slice(b"\r\n");
+    reply.extend_from_slice(&text[begin..]);
     reply.extend_from_slice(b"\r\n");
 }
 

@@ -49,8 +49,11 @@ __all__ = [
     "decode_response_header",
     "decompress",
     "encode_arrow",
+    "encode_entries",
+    "encode_logged_entries",
     "murmur2",
     "nsq_message_frames",
+    "parse_entry_ids",
     "pick_records",
     "read_ahead",
     "snappy_chunks",
@@ -330,6 +333,25 @@ def build_stream_batch(
     journal: Iterable[tuple[int, Buffer | None, Buffer | None, Sequence[tuple[str, Buffer | None]]] | StreamAdds],
 ) -> bytearray:
     """One batch of records, as for `build_batch`, and of runs of entries that have been assigned."""
+
+def encode_entries(entries: list[tuple[int, list[bytes]]]) -> bytes:
+    """Entries as Redis clients get them, one behind the other: each an array of its id and of its fields."""
+
+def encode_logged_entries(
+    data: Buffer,
+    start_offset: int,
+    intervals: Sequence[tuple[int, int]],
+    removed: Sequence[int],
+    count_max: int,
+) -> tuple[bytes, int, int, bool]:
+    """The entries of intervals of ids, which ascend, without those that are removed, out of batches of a stream.
+
+    Returns them as `encode_entries` does; how many they are, `count_max` at most; where the last whole batch ends; and
+    whether nothing of the intervals is missing. Raises KernelError.
+    """
+
+def parse_entry_ids(texts: list[bytes]) -> list[int] | None:
+    """Ids of two numbers, as 128 bits each; None where one has another form, and may be an id all the same."""
 
 def snappy_chunks(data: Buffer, /) -> bytes:
     """The chunks of a snappy stream that mean `data` (google/snappy, framing_format.txt), without its identifier.

@@ -25,6 +25,7 @@ from ottla.gateways.redis.stream_records import (
     Released,
 )
 from ottla.gateways.redis.trimming import is_acknowledged
+from ottla.native import encode_entries
 from ottla.runtime.turns import Pace
 
 _NEW = b">"
@@ -270,7 +271,7 @@ def _new(options: ReadOptions, stream: Stream, group: Group, plan: _Plan, now_ms
         if not options.no_ack:
             stream.mark(now_ms, _assigned(group, name, [at for at, _ in fresh], [1], now_ms))
         if options.claim_ms is None:
-            parts.append(b"".join([entry(id_text(at), fields) for at, fields in fresh]))
+            parts.append(encode_entries(list(fresh)))
         else:
             parts.append(b"".join([_with_times(at, fields, 0, 0) for at, fields in fresh]))
         if len(fresh) == SLICE:

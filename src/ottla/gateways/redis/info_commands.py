@@ -5,7 +5,7 @@ from itertools import islice
 
 from ottla.gateways.redis.error import RedisError, unknown_or_wrong
 from ottla.gateways.redis.group import NEVER, UNKNOWN, Group, Pending
-from ottla.gateways.redis.long_work import SLICE, Steps, array_of, in_slices
+from ottla.gateways.redis.long_work import SLICE, Steps, array_of, array_of_entries, in_slices
 from ottla.gateways.redis.numbers import integer
 from ottla.gateways.redis.reply import Raw, Reply, bulk, entry
 from ottla.gateways.redis.session import Session
@@ -70,7 +70,7 @@ def _stream(stream: Stream, full_count: int | None) -> Steps:
         return row
     most = full_count or None
     entries = islice(stream.range(0, ID_MAX), most)
-    row[b"entries"] = yield from array_of(entries, lambda each: entry(id_text(each[0]), each[1]))
+    row[b"entries"] = yield from array_of_entries(entries)
     groups: list[Reply] = []
     for _, group in sorted(stream.groups.items()):
         groups.append((yield from _full_group(stream, group, most)))

@@ -13,8 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Generator, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ottla.gateways.redis.reply import entry
-from ottla.gateways.redis.stream_id import id_text
+from ottla.native import encode_entries
 
 if TYPE_CHECKING:
     from ottla.gateways.redis.node import Node
@@ -86,12 +85,29 @@ class Span:
                 size += self._parts[at].size
                 group.append(self._parts[at])
                 at += 1
-            found = await self._entries(group)
-            chosen = [each for part in group for each in self._of_part(part, found)][:left]
-            left -= len(chosen)
-            yield b"".join([entry(id_text(entry_id), fields) for entry_id, fields in chosen])
+            piece, count = await self._piece(group, left)
+            left -= count
+            yield piece
         if left:
             raise SpanBrokenError(f"{left} entries of a reply are not found any more")
+
+    async def _piece(self, group: list[_Part], left: int) -> tuple[bytes, int]:
+        """What some nodes have of the reply, `left` entries at most, and how many these are."""
+        is_forward = not (self._is_reverse or any(part.node.is_adopted for part in group))
+        if is_forward and any(part.entries is None for part in group):
+            intervals = [self._interval(part) for part in group]
+            removed = [each for part in group for each in part.removed]
+            encoded = await self._stream.log.encode_entries(group[0].node.offset, intervals, removed, left)
+            if encoded is not None:
+                piece, count = encoded
+                return piece, count
+        found = await self._entries(group)
+        chosen = [each for part in group for each in self._of_part(part, found)][:left]
+        return encode_entries(chosen), len(chosen)
+
+    def _interval(self, part: _Part) -> tuple[int, int]:
+        """Which ids of a node belong to the span."""
+        return max(self._first, part.floor, part.node.first_id), min(self._last, part.last_id)
 
     async def _entries(self, group: list[_Part]) -> dict[int, list[bytes]] | None:
         """What the log has of some nodes; None where all of them are in memory."""
@@ -103,8 +119,7 @@ class Span:
 
     def _of_part(self, part: _Part, found: dict[int, list[bytes]] | None) -> Iterator[tuple[int, list[bytes]]]:
         """The entries of a node that belong to the span."""
-        first = max(self._first, part.floor, part.node.first_id)
-        last = min(self._last, part.last_id)
+        first, last = self._interval(part)
         if found is None:
             entries = part.entries
             assert entries is not None, "nothing has run since they were looked for"

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ottla.gateways.redis.keyspace import HeldError
 from ottla.gateways.redis.reply import Raw
 from ottla.gateways.redis.session import BlockError
-from ottla.gateways.redis.stream_id import parse_id
+from ottla.gateways.redis.stream_id import parse_ids
+from ottla.native import encode_entries
 from ottla.runtime.turns import next_turn
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def parsed_ids(texts: Sequence[bytes]) -> Generator[None, None, list[int]]:
     """Ids of entries. Raises RedisError."""
     ids: list[int] = []
     for some in slices(texts):
-        ids += map(parse_id, some)
+        ids += parse_ids(list(some))
         if len(some) == SLICE:
             yield
     return ids
@@ -70,9 +71,18 @@ def parsed_ids(texts: Sequence[bytes]) -> Generator[None, None, list[int]]:
 
 def array_of(items: Iterable[T], encoded: Callable[[T], bytes]) -> Steps:
     """The array of what items are encoded as."""
+    return _array_of(items, lambda some: b"".join(map(encoded, some)))
+
+
+def array_of_entries(entries: Iterable[tuple[int, list[bytes]]]) -> Steps:
+    """The array of entries with their ids and fields."""
+    return _array_of(entries, encode_entries)
+
+
+def _array_of(items: Iterable[T], encoded: Callable[[list[T]], bytes]) -> Steps:
     parts, count = [b""], 0
     for some in chunks(items):
-        parts.append(b"".join(map(encoded, some)))
+        parts.append(encoded(some))
         count += len(some)
         if len(some) == SLICE:
             yield

@@ -6,9 +6,9 @@ from typing import Final
 from ottla.gateways.redis.error import SYNTAX, RedisError, no_group
 from ottla.gateways.redis.group import Consumer, Group, Pending
 from ottla.gateways.redis.group_commands import find_group
-from ottla.gateways.redis.long_work import SLICE, Steps, array_of, chunks, in_slices, let_go, slices
+from ottla.gateways.redis.long_work import SLICE, Steps, array_of, array_of_entries, chunks, in_slices, let_go, slices
 from ottla.gateways.redis.numbers import INT64_MAX, find_integer, integer
-from ottla.gateways.redis.reply import NULL_ARRAY, Raw, Reply, bulk, entry
+from ottla.gateways.redis.reply import NULL_ARRAY, Raw, Reply, bulk
 from ottla.gateways.redis.session import Session
 from ottla.gateways.redis.stream import Stream
 from ottla.gateways.redis.stream_id import ID_MAX, id_bytes, id_text, parse_end, parse_id, parse_start
@@ -286,7 +286,7 @@ def _assign(
 def _claimed(ids: Iterable[int], found: dict[int, list[bytes] | None], *, just_ids: bool) -> Steps:
     if just_ids:
         return (yield from array_of(ids, _text))
-    return (yield from array_of(ids, lambda entry_id: entry(id_text(entry_id), found[entry_id] or [])))
+    return (yield from array_of_entries((each, found[each] or []) for each in ids))
 
 
 def _text(entry_id: int) -> bytes:

@@ -8,12 +8,13 @@ from msgspec import Struct
 
 from ottla.gateways.redis.error import SYNTAX, RedisError
 from ottla.gateways.redis.long_reply import LongReplyError, Span, span_of
-from ottla.gateways.redis.long_work import Steps, array_of, in_slices
+from ottla.gateways.redis.long_work import Steps, array_of_entries, in_slices
 from ottla.gateways.redis.numbers import integer, timeout_ms
-from ottla.gateways.redis.reply import NULL_ARRAY, RESP3, Pairs, Raw, Reply, bulk, entry
+from ottla.gateways.redis.reply import NULL_ARRAY, RESP3, Pairs, Raw, Reply, bulk
 from ottla.gateways.redis.session import BlockError, Session
 from ottla.gateways.redis.stream import Stream
 from ottla.gateways.redis.stream_id import id_text, parse_end, parse_id, parse_start
+from ottla.native import encode_entries
 
 _WITH_NUMBER: Final = frozenset({b"BLOCK", b"COUNT", b"MAXCOUNT", b"MAXSIZE", b"CLAIM"})
 
@@ -59,13 +60,13 @@ def _entries(stream: Stream, first: int, last: int, count: int | None, *, is_rev
         if span is not None:
             raise LongReplyError([span])
     entries = stream.reverse_range(first, last) if is_reverse else stream.range(first, last)
-    return (yield from array_of(islice(entries, count), lambda each: entry(id_text(each[0]), each[1])))
+    return (yield from array_of_entries(islice(entries, count)))
 
 
 def entries_reply(entries: Iterator[tuple[int, list[bytes]]]) -> Raw:
     """Entries with their ids and fields."""
-    parts = [entry(id_text(entry_id), fields) for entry_id, fields in entries]
-    return Raw(b"*%d\r\n%b" % (len(parts), b"".join(parts)))
+    found = list(entries)
+    return Raw(b"*%d\r\n%b" % (len(found), encode_entries(found)))
 
 
 class ReadOptions(Struct):

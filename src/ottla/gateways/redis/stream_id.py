@@ -7,6 +7,7 @@ import re
 from typing import Final, NamedTuple
 
 from ottla.gateways.redis.error import INVALID_ID, RedisError
+from ottla.native import parse_entry_ids
 
 SEQUENCE_BITS: Final = 64
 SEQUENCE_MAX: Final = (1 << 64) - 1
@@ -52,6 +53,12 @@ def parse_id(text: bytes, missing_sequence: int = 0) -> int:
     if text in (b"-", b"+"):
         raise RedisError(INVALID_ID)
     return parse_any_id(text, missing_sequence)
+
+
+def parse_ids(texts: list[bytes]) -> list[int]:
+    """Some ids, each as `parse_id`. Raises RedisError."""
+    ids = parse_entry_ids(texts)
+    return [parse_id(each) for each in texts] if ids is None else ids
 
 
 def parse_any_id(text: bytes, missing_sequence: int = 0) -> int:

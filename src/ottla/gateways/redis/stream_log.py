@@ -26,7 +26,7 @@ from ottla.gateways.redis.stream_snapshot import Prepared, SnapshotReader, is_wo
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import broker_principal
-from ottla.native import StreamAdds, build_stream_batch, decode_records
+from ottla.native import StreamAdds, build_stream_batch, decode_records, encode_logged_entries
 from ottla.native.errors import KernelError
 from ottla.replication.leader import ACKS_ALL
 from ottla.replication.partition import NO_EPOCH
@@ -56,6 +56,7 @@ LOAD_BYTES: Final = 4 * 1024 * 1024
 FREED_RECORDS_MIN: Final = 10_000
 """So many records at least are to be freed at a time: that costs a snapshot of the groups."""
 READ_BYTES: Final = 64 * 1024
+REPLY_READ_BYTES: Final = 128 * 1024
 NEIGHBOURS: Final = 8
 """So many nodes before the one that is needed are read with it at least, where a stream is read from its end."""
 NODES_MAX: Final = 4096
@@ -446,6 +447,30 @@ class StreamLog:
                 break
             offset = end_offset
         return found
+
+    async def encode_entries(
+        self, offset: int, intervals: list[tuple[int, int]], removed: list[int], count_max: int
+    ) -> tuple[bytes, int] | None:
+        """What lies in the log from an offset on of intervals of ids, which ascend, without what is removed: as clients
+        get it, and how many entries that are. None where it has to be read record by record, as `read_entries` does.
+        Raises ApiError.
+        """
+        partition = self._partition()
+        pieces: list[bytes] = []
+        count = 0
+        while offset < partition.high_watermark:
+            data = await partition.read_bytes(offset, REPLY_READ_BYTES)
+            try:
+                found = encode_logged_entries(data, offset, intervals, removed, count_max - count)
+            except KernelError:  # what other writers have written may be beyond reading
+                return None
+            piece, found_count, end_offset, is_over = found
+            pieces.append(piece)
+            count += found_count
+            if is_over or end_offset <= offset:
+                break
+            offset = end_offset
+        return b"".join(pieces), count
 
     # --- the index ----------------------------------------------------------------------------------------------------
 
