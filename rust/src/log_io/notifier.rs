@@ -62,16 +62,17 @@ impl Notifier {
         unsafe { libc::write(fd, one.as_ptr().cast(), one.len()) };
     }
 
-    /// Make it not readable.
-    pub fn clear(&self) {
+    /// Make it not readable; returns whether it was.
+    pub fn clear(&self) -> bool {
         let mut buffer = [0u8; 8];
         // SAFETY: the descriptor is open and the buffer has room for what is asked.
-        unsafe {
+        let size = unsafe {
             libc::read(
                 self.read_end.as_raw_fd(),
                 buffer.as_mut_ptr().cast(),
                 buffer.len(),
             )
         };
+        size > 0
     }
 }

@@ -139,9 +139,8 @@ impl<T: Send, P: Payload> Shared<T, P> {
         if let Some(since) = done.since.take() {
             self.trace.fetch.record_time(since.elapsed());
         }
-        if std::mem::take(&mut done.notified) {
-            self.notifier.clear();
-        }
+        // Where it is not readable yet it is about to be, and the event loop comes by once more.
+        done.notified = done.notified && !self.notifier.clear();
         std::mem::take(&mut done.completions)
     }
 
@@ -194,8 +193,11 @@ impl<T: Send, P: Payload> Shared<T, P> {
             return;
         }
         done.since.get_or_insert_with(Instant::now);
-        if !done.notified {
-            done.notified = true;
+        let is_first = !std::mem::replace(&mut done.notified, true);
+        drop(done);
+        if is_first {
+            // Not while the lock is held: the event loop would wake to wait for it. Nobody else notifies meanwhile, for
+            // only the thread does.
             self.notifier.notify();
         }
     }
@@ -219,6 +221,23 @@ mod tests {
     fn is_told(shared: &Shared<u32, Vec<u8>>, new: Completion<u32, Vec<u8>>) -> bool {
         shared.report(&mut vec![new], true);
         lock(&shared.done).notified
+    }
+
+    #[test]
+    fn who_looks_before_it_is_woken_is_woken_once_for_that() {
+        let shared = Shared::new().unwrap();
+        // What the thread does up to the moment in which it wakes the loop.
+        let mut state = lock(&shared.done);
+        state.completions.push(done(Some(1), STAGE_WRITTEN));
+        state.notified = true;
+        drop(state);
+        assert_eq!(shared.completions().len(), 1);
+        assert!(lock(&shared.done).notified, "it is about to be woken");
+        shared.notifier.notify();
+        assert_eq!(shared.completions().len(), 0);
+        assert!(!lock(&shared.done).notified);
+        assert!(!shared.notifier.clear(), "nothing is left that wakes it");
+        assert!(is_told(&shared, done(Some(2), STAGE_WRITTEN)));
     }
 
     #[test]
