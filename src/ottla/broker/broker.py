@@ -47,6 +47,7 @@ from ottla.network.task_gate import TaskGate
 from ottla.queues.share_coordinator import ShareCoordinator
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.clock import Clock
+from ottla.runtime.environment import Defer
 from ottla.runtime.rng import Rng
 from ottla.runtime.tasks import Tasks
 from ottla.runtime.timer import Timer
@@ -104,6 +105,9 @@ class Broker(Struct, frozen=True):
     """Decides while it is active; what brokers ask in their own name goes to it."""
     share_readers: ShareReaders
     """Readers at other brokers of share partitions that this one leads."""
+    defer: Defer
+    """Calls back once when the run of requests that is under way has been handed out, and before what it appends goes
+    to the disk (`ottla.runtime.cork`); or at the end of the event loop's turn."""
     task_gate: TaskGate = field(default_factory=TaskGate)
     """Admits requests that are tasks, of all gateways together."""
     look_ups: LookUps = field(default_factory=LookUps)

@@ -4,7 +4,8 @@ requests are handed out    cork, ..., uncork      what they want goes together
 what they wanted is done   gather, ..., send      their answers go together
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 
@@ -33,6 +34,12 @@ class Cork(Protocol):
         """
         ...
 
+    def defer(self, call: Callable[[], None]) -> None:
+        """Call it once, when the run is over and before it goes: what it wants goes with the run. Where no run is under
+        way, at the end of the event loop's turn.
+        """
+        ...
+
     def uncork(self) -> None:
         """All of them have been: go, or wait for what others want in this turn of the event loop. Answers that are
         given meanwhile leave together with those given before.
@@ -57,6 +64,10 @@ class NoCork:
 
     def cork(self) -> None:
         """Nothing to do."""
+
+    def defer(self, call: Callable[[], None]) -> None:
+        """There is no run."""
+        asyncio.get_running_loop().call_soon(call)
 
     def uncork(self) -> None:
         """Nothing to do."""
@@ -86,6 +97,10 @@ class Corks:
         """All of them gather."""
         for each in self._corks:
             each.cork()
+
+    def defer(self, call: Callable[[], None]) -> None:
+        """Before the first of them goes."""
+        self._corks[0].defer(call)
 
     def uncork(self) -> None:
         """All of them go."""

@@ -267,6 +267,7 @@ class Services:
             delegation_tokens=DelegationTokenService(settings, controller, authorizer, clock, environment.rng),
             client_metrics=self._receive_metrics,
             controller=controller,
+            defer=logs.cork.defer,
             transaction_gate=self.gate,
             transactional_produce=TransactionalProduceService(produce, self.gate, authorizer),
             transaction_markers=markers,

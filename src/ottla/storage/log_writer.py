@@ -49,6 +49,7 @@ class LogWriter:
 
     __slots__ = (
         "_answers",
+        "_deferred",
         "_io",
         "_is_corked",
         "_is_hurried",
@@ -73,6 +74,7 @@ class LogWriter:
         self._is_hurried = False
         self._is_wanted_by_cork = False
         self._answers: list[Answers] = []
+        self._deferred: list[Callable[[], None]] = []
         self._wrote_here = True
         self.progressed: dict[Progressing, None] = {}
         """Whoever is told at the end of this round of completions that something moved."""
@@ -189,9 +191,31 @@ class LogWriter:
         """
         self._is_hurried = True
 
+    def defer(self, call: Callable[[], None]) -> None:
+        """Call it at the end of the run that is under way, and what it appends goes with the run; or, where there is
+        none, at the end of the loop's turn.
+        """
+        if self._is_corked:
+            self._deferred.append(call)
+        else:
+            asyncio.get_running_loop().call_soon(call)
+
+    def _call_deferred(self) -> None:
+        deferred, self._deferred = self._deferred, []
+        for call in deferred:
+            try:
+                call()
+            except Exception:
+                logger.exception("what was left for the end of a run failed")
+        again, self._deferred = self._deferred, []
+        for call in again:
+            asyncio.get_running_loop().call_soon(call)
+
     def uncork(self) -> None:
         """The run is over. What is only written is written and acknowledged before this returns, as far as `submit`
         does that; the rest waits for the end of the loop's turn, to share a sync with what others append."""
+        if self._deferred:
+            self._call_deferred()
         self._is_corked = self._is_hurried = False
         if self._is_wanted_by_cork:
             self._is_wanted_by_cork = False
@@ -203,6 +227,8 @@ class LogWriter:
 
     def uncork_now(self) -> None:
         """`uncork`; what cannot be done at once goes to the thread without waiting for the end of the loop's turn."""
+        if self._deferred:
+            self._call_deferred()
         self._is_corked = self._is_hurried = False
         if self._is_wanted_by_cork:
             self._is_wanted_by_cork = False

@@ -108,6 +108,40 @@ async def test_who_says_go_has_all_of_it_on_its_way_before_the_loop_turns(io: Lo
     assert io.groups == 1, "there is nothing more"
 
 
+async def test_what_is_left_for_the_end_of_a_run_goes_with_the_run(io: LogIo, tmp_path: Path) -> None:
+    writer = LogWriter(io, ignore)
+    writer.attach(asyncio.get_running_loop())
+    handle = await open_file(writer, tmp_path / "a.log")
+    groups, told, calls = io.groups, [Told() for _ in range(4)], list[str]()
+
+    def fail() -> None:
+        writer.defer(lambda: calls.append("later"))
+        raise ValueError("of the first one")
+
+    def append(index: int) -> None:
+        calls.append(f"append {index}")
+        writer.append(handle, 100 * (index + 1), b"a" * 100, told[index], SYNC)
+
+    writer.cork()
+    writer.defer(fail)
+    writer.defer(lambda: append(0))
+    assert not calls
+    writer.uncork_now()
+    assert calls == ["append 0"]
+    select.select([io.fileno()], [], [])  # the thread is done with it, and the loop has not turned
+    assert io.groups == groups + 1
+    writer.cork()
+    writer.defer(lambda: append(1))
+    writer.uncork()
+    writer.defer(lambda: append(2))
+    assert calls == ["append 0", "append 1"]
+    async with asyncio.timeout(60):
+        while not all(each.stages for each in told[:3]):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert calls == ["append 0", "append 1", "later", "append 2"]
+    writer.detach()
+
+
 async def test_who_hurries_has_the_thread_begin_with_the_first_that_is_synced(io: LogIo, tmp_path: Path) -> None:
     writer = LogWriter(io, ignore)  # of no loop
     handle = writer.create(str(tmp_path / "a.log"))

@@ -9,7 +9,6 @@ themselves from waiting. Topics without a key are deleted after a while.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
@@ -477,7 +476,7 @@ class Keyspace:
     def _begin_flush(self) -> None:
         if not self._is_flushing:
             self._is_flushing = True
-            asyncio.get_running_loop().call_soon(self._flush_soon)
+            self._broker.defer(self._flush_soon)
 
     def _flush_soon(self) -> None:
         self._is_flushing = False

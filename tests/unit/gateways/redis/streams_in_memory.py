@@ -42,6 +42,7 @@ class StreamsInMemory:
         """What was to be written, in order."""
         broker = Mock(tasks=Tasks())
         broker.clock.now_ms = lambda: self.now_ms
+        broker.defer = asyncio.get_running_loop().call_soon
         self.keyspace = Keyspace(broker, RedisConfig())
         self.keyspace.placement = Mock(has_peers=False)
         self.gateway: Any = Mock(broker=broker, keyspace=self.keyspace, table=command_table(), has_rules=False)
