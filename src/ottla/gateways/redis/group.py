@@ -127,6 +127,55 @@ class Group:
         if self.on_pending is not None:
             self.on_pending(entry_id)
 
+    def assign_all(
+        self, ids: list[int], consumer: Consumer | None, delivered_ms: int, counts: list[int], until_ms: int = 0
+    ) -> None:
+        """`assign` of several, each with its count."""
+        pending = self.pending
+        if consumer is None or not self._is_plain or not pending.keys().isdisjoint(ids):
+            for entry_id, count in zip(ids, counts, strict=True):
+                self.assign(entry_id, consumer, delivered_ms, count, until_ms)
+            return
+        for entry_id, count in zip(ids, counts, strict=True):
+            pending[entry_id] = Pending(consumer, delivered_ms, count, until_ms)
+        self._ids.add_all(ids)
+        consumer.ids.add_all(ids)
+        if self.touched is not None:
+            self.touched.update(ids)
+
+    def release_all(self, ids: list[int]) -> None:
+        """`release` of several."""
+        if not self._is_plain:
+            for entry_id in ids:
+                self.release(entry_id)
+            return
+        pop = self.pending.pop
+        gone: list[int] = []
+        held: dict[Consumer | None, list[int]] = {}
+        latest: Consumer | None = None
+        some: list[int] = []
+        for entry_id in ids:
+            pending = pop(entry_id, None)
+            if pending is not None:
+                gone.append(entry_id)
+                if pending.consumer is not latest or not held:
+                    latest = pending.consumer
+                    some = held.setdefault(latest, [])
+                some.append(entry_id)
+        self._ids.remove_all(gone)
+        for consumer, some in held.items():
+            if consumer is None:
+                self.unowned_count -= len(some)
+            else:
+                consumer.ids.remove_all(some)
+        if self.touched is not None:
+            self.touched.update(gone)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether what changes is noted in no more than the ids."""
+        return self.on_pending is None and self._by_time is None
+
     def _disown(self, entry_id: int, pending: Pending) -> None:
         if self._by_time is not None:
             self._by_time.remove(_time_key(entry_id, pending.consumer, pending.delivered_ms))

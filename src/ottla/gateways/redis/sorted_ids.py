@@ -6,6 +6,7 @@ lasts    [ 6-0         , 9-2         , 12-0    ]      the last id of each
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from operator import lt
 from typing import Final
 
 BLOCK_IDS: Final = 512
@@ -65,6 +66,38 @@ class SortedIds:
         if len(block) > 2 * BLOCK_IDS:
             blocks[at : at + 1] = block[:BLOCK_IDS], block[BLOCK_IDS:]
             lasts.insert(at, block[BLOCK_IDS - 1])
+
+    def add_all(self, ids: list[int]) -> None:
+        """Ids come, those that are there stay."""
+        blocks, lasts = self._blocks, self._lasts
+        if not 0 < len(ids) <= BLOCK_IDS or (lasts and lasts[-1] >= ids[0]) or not all(map(lt, ids, ids[1:])):
+            for entry_id in ids:
+                self.add(entry_id)
+            return
+        if not blocks or len(blocks[-1]) >= BLOCK_IDS:
+            blocks.append([])
+            lasts.append(0)
+        blocks[-1] += ids
+        lasts[-1] = ids[-1]
+        self._count += len(ids)
+
+    def remove_all(self, ids: list[int]) -> None:
+        """Ids that are there go, each named once."""
+        if not ids:
+            return
+        at = bisect_left(self._lasts, ids[0])
+        block = self._blocks[at]
+        within = bisect_left(block, ids[0])
+        if block[within : within + len(ids)] != ids:
+            for entry_id in ids:
+                self.remove(entry_id)
+            return
+        del block[within : within + len(ids)]
+        self._count -= len(ids)
+        if not block:
+            del self._blocks[at], self._lasts[at]
+        else:
+            self._lasts[at] = block[-1]
 
     def remove(self, entry_id: int) -> None:
         """An id that is there goes."""

@@ -202,8 +202,7 @@ class Assigned(Mark, frozen=True, tag="assigned"):
             consumer = group.add_consumer(self.consumer, self.now_ms, is_worker=self.until_ms > 0)
             consumer.seen_ms = consumer.active_ms = self.now_ms
         counts = self.counts if len(self.counts) == len(self.ids) else self.counts * len(self.ids)
-        for entry_id, count in zip(self.ids, counts, strict=True):
-            group.assign(_id(entry_id), consumer, self.delivered_ms, count, self.until_ms)
+        group.assign_all([_id(each) for each in self.ids], consumer, self.delivered_ms, counts, self.until_ms)
 
 
 class Released(Mark, frozen=True, tag="released"):
@@ -215,8 +214,7 @@ class Released(Mark, frozen=True, tag="released"):
     def apply(self, stream: "Stream") -> None:
         """Make the change."""
         group = stream.groups[self.group]
-        for entry_id in self.ids:
-            group.release(_id(entry_id))
+        group.release_all([_id(each) for each in self.ids])
 
 
 class KeptGroup(Struct, frozen=True, array_like=True):

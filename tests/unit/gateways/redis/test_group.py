@@ -66,6 +66,48 @@ def test_a_group_that_is_gone_is_let_go_of_bit_by_bit() -> None:
     assert list(group.by_time(9)) == []
 
 
+@given(
+    st.lists(st.tuples(st.booleans(), st.sampled_from((b"a", b"b", None)), st.lists(st.integers(0, 9), max_size=5))),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+)
+def test_several_at_a_time_are_as_one_by_one(
+    changes: list[tuple[bool, bytes | None, list[int]]], is_told: bool, is_noted: bool, is_sorted: bool
+) -> None:
+    def shown(group: Group) -> Any:
+        owners = [(at, each.consumer and each.consumer.name, each.count) for at, each in group.pending_from(0, 9)]
+        held = [(each.name, [at for at, _ in group.held_from(each, 0, 9)]) for each in group.consumers.values()]
+        by_time = [at for at, _ in group.by_time(99)]
+        return owners, held, group.unowned_count, group.touched, by_time
+
+    singly, together = Group(b"g", 0, 0), Group(b"g", 0, 0)
+    told: list[list[int]] = [[], []]
+    for index, group in enumerate((singly, together)):
+        group.on_pending = told[index].append if is_told else None
+        group.touched = set() if is_noted else None
+        if is_sorted:
+            group.assign(50, None, 0, 1)
+            group.assign(51, None, 0, 1)
+            for _ in group.sort_by_time(1):
+                pass
+    for is_coming, name, ids in changes:
+        counts = list(range(len(ids)))
+        if is_coming:
+            for entry_id, count in zip(ids, counts, strict=True):
+                singly.assign(entry_id, None if name is None else singly.add_consumer(name, 0), 0, count)
+            together.assign_all(ids, None if name is None else together.add_consumer(name, 0), 0, counts)
+        else:
+            for entry_id in ids:
+                singly.release(entry_id)
+            together.release_all(ids)
+        if not ids and name is not None:
+            singly.add_consumer(name, 0)
+            together.add_consumer(name, 0)
+        assert shown(together) == shown(singly)
+    assert told[1] == told[0]
+
+
 def test_entries_that_are_not_claimed_are_not_looked_at() -> None:
     group = Group(b"g", 0, 0)
     consumer = group.add_consumer(b"a", 0)
