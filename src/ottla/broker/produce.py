@@ -138,6 +138,7 @@ class ProduceService:
         acks: int,
         timeout_ms: int,
         on_buffer_free: Callable[[], None],
+        append: PartitionAppend | None = None,
     ) -> None:
         """`produce` of records that are there to a single partition, with acks that exist: nearly every request.
 
@@ -149,7 +150,10 @@ class ProduceService:
             on_buffer_free()
             production.decide(AppendAck.refused(error))
             return
-        partition.role.append(records, acks=acks, on_ack=production.decide, on_buffer_free=on_buffer_free)
+        if append is None:
+            partition.role.append(records, acks=acks, on_ack=production.decide, on_buffer_free=on_buffer_free)
+        else:
+            append(partition, records, acks, production.decide, on_buffer_free)
         self._expire_later(production, acks, _ack_timeout_ms(partition, timeout_ms))
 
     def produce_run(

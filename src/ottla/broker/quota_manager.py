@@ -72,7 +72,7 @@ class _Measures(Generic[M]):
 class ClientQuotaManager:
     """The quotas of a broker's clients. Belongs to the event loop; answers from memory."""
 
-    __slots__ = ("_bound", "_changes", "_clock", "_consumed", "_produced", "_time", "_windows")
+    __slots__ = ("_bound", "_changes", "_clock", "_consumed", "_produced", "_time", "_windows", "has_limits")
 
     def __init__(self, clock: Clock, windows: Windows, change_windows: Windows, clients_max: int) -> None:
         """`change_windows` are those of changes of the metadata (`controller.quota.window.*`)."""
@@ -88,6 +88,8 @@ class ClientQuotaManager:
         self._time = _Measures(none, rate, clients_max)
         self._changes = _Measures(none, lambda: TokenBucket(change_windows), clients_max)
         self._bound: dict[tuple[str, str], bool] = {}
+        self.has_limits = False
+        """Whether anybody is bound to anything; while nobody is, nothing needs to be asked."""
 
     def configure(self, quotas: ClientQuotas) -> None:
         """Have these quotas hold. What was done so far counts on."""
@@ -96,11 +98,8 @@ class ClientQuotaManager:
         self._time.limits = QuotaLimits(quotas, QuotaKey.REQUEST_PERCENTAGE)
         self._changes.limits = QuotaLimits(quotas, QuotaKey.CONTROLLER_MUTATION_RATE)
         self._bound.clear()
-
-    @property
-    def has_limits(self) -> bool:
-        """Whether anybody is bound to anything; while nobody is, nothing needs to be asked."""
-        return any(each.limits for each in (self._produced, self._consumed, self._time, self._changes))
+        every = (self._produced, self._consumed, self._time, self._changes)
+        self.has_limits = any(each.limits for each in every)
 
     def binds(self, principal: Principal, client_id: str | None) -> bool:
         """Whether a quota applies to this client. If none does, none of its requests needs to be counted."""

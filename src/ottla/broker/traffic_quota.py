@@ -78,6 +78,8 @@ class TrafficQuota:
 
     def begin(self) -> None:
         """Something has arrived, and is worked on until `end`."""
+        if not self._quotas.manager.has_limits:
+            return
         who = self._who()
         if self._quotas.binds(*who):
             self._charge = self._quotas.begin(*who, self._connection)
@@ -101,6 +103,8 @@ class TrafficQuota:
 
     def pushed(self, size_bytes: int) -> None:
         """Count what the client was sent."""
+        if not self._quotas.manager.has_limits:
+            return
         who = self._who()
         if not self._quotas.binds(*who):
             return

@@ -119,6 +119,8 @@ class ResponseSender:
 
     def on_response(self, parts: Sequence[Part]) -> None:
         """Send this as soon as may be."""
+        if not parts and self._life.state is _OPEN:  # nothing to send, and nothing that waits for it
+            return
         self.output.push(parts)
         if not self._is_flush_due:
             self.flush_soon()

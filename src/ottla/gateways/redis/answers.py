@@ -89,7 +89,8 @@ class Answers:
                 flush.waiters.append(lambda flush=flush: self._decided(chunk, flush.error))  # type: ignore[misc]
             elif flush.error is not None:
                 chunk.is_lost = True
-        self._send()
+        if not chunk.undecided:
+            self._send()
 
     async def send_long(self, parts: list[bytes | Span], awaited: set[Flush]) -> None:
         """Send a reply in pieces, each made when those before are gone. Raises LostError, ApiError, SpanBrokenError."""

@@ -71,6 +71,11 @@ class CommandReader:
             self._data = bytearray(rest)
             self._data += data
 
+    @property
+    def has_more(self) -> bool:
+        """Whether something is left that was not read as a command; or what comes next is none."""
+        return self._position < len(self._data) or self._error is not None
+
     def commands(self) -> list[Command]:
         """The commands that are whole by now, none of them empty.
 

@@ -105,7 +105,7 @@ class RedisConnection:
                 self._commands.extend(commands)
                 if self._quota.is_counting:
                     self._quota.brings(sum(map(_size_of, commands)))
-                if reader.is_limited:
+                if reader.is_limited or not reader.has_more:
                     return
         except ProtocolError as error:
             self._error = error

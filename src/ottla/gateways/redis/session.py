@@ -172,8 +172,10 @@ class Session:
 
     def look_for_user(self) -> None:
         """Whoever is no user any more has to log in again before it may do anything."""
+        if self.user is None:
+            return
         users = self.gateway.broker.image.scram_credentials
-        if self.user is not None and users is not self._seen_users:
+        if users is not self._seen_users:
             self._seen_users = users
             if not self.gateway.logins.has(self.user):
                 self.is_known = False

@@ -7,6 +7,7 @@
 What a command needs of entries that are only in the log it asks for before it changes anything (`NodeMissingError`).
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any, Final
@@ -142,7 +143,9 @@ class Stream:
 
     def has_after(self, entry_id: int) -> bool:
         """Whether there is an entry above an id. Raises NodeMissingError."""
-        return self.length > 0 and self.last_id > entry_id and self.last_valid_id > entry_id
+        if not self.length or self.last_id <= entry_id:
+            return False
+        return self._index_of(self.last_id) is not None or self.last_valid_id > entry_id
 
     def range(self, first: int, last: int) -> Iterator[tuple[int, list[bytes]]]:
         """The entries of an interval of ids. Raises NodeMissingError."""
@@ -154,11 +157,9 @@ class Stream:
             if node.first_id >= first and node.last_id <= last:
                 yield from entries.items()
             else:
-                for entry_id, fields in entries.items():
-                    if entry_id > last:
-                        return
-                    if entry_id >= first:
-                        yield entry_id, fields
+                ids = list(entries)
+                for entry_id in ids[bisect_left(ids, first) : bisect_right(ids, last)]:
+                    yield entry_id, entries[entry_id]
             index += 1
 
     def reverse_range(self, first: int, last: int) -> Iterator[tuple[int, list[bytes]]]:
@@ -322,8 +323,9 @@ class Stream:
         """Add entries whose ids are made here; returns the replies, None and adds nothing where there are not enough
         ids. Raises NodeMissingError.
         """
-        self.require_tail()
         limits, node = self.limits, self.nodes[-1] if self.nodes else None
+        if node is not None and node.entries is None and not node.is_adopted:
+            raise NodeMissingError(self, len(self.nodes) - 1)
         tail = (
             None
             if node is None or node.is_adopted

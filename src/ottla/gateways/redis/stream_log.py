@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ottla.broker.produce import PartitionWrite
+from ottla.broker.produce import TIMED_OUT
 from ottla.broker.record_deletion import RecordsBefore
 from ottla.gateways.redis import stream_records as records
 from ottla.gateways.redis.adopted_reader import fill_nodes, read_runs
@@ -106,6 +106,28 @@ async def are_lost(awaited: set[Flush]) -> bool:
     return any(flush.error is not None for flush in awaited)
 
 
+class _Write:
+    """A batch on its way to the log of a stream."""
+
+    __slots__ = ("_batch", "_log", "is_over")
+
+    def __init__(self, log: StreamLog, *batch: Any) -> None:
+        """`batch` is what `StreamLog.written` is told of it."""
+        self._log = log
+        self._batch = batch
+        self.is_over = False
+
+    def decide(self, ack: AppendAck, /) -> None:
+        """It is committed, or not known to be."""
+        if not self.is_over:
+            self.is_over = True
+            self._log.written(ack, *self._batch)
+
+    def expire(self) -> None:
+        """Its time is up."""
+        self.decide(TIMED_OUT)
+
+
 class StreamLog:
     """Belongs to the event loop."""
 
@@ -117,6 +139,7 @@ class StreamLog:
         self._stream = stream
         self._broker = broker
         self._on_failed = on_failed
+        self._principal = broker_principal(broker.config.node_id)
         self._opened: tuple[Partition, int] | None = None  # the partition, and the leader epoch it was read in
         self._end_offset = 0  # behind the last record that was written here
         self._unindexed = 0  # records since the index was written
@@ -186,32 +209,36 @@ class StreamLog:
             before += count
 
     def _write(self, flush: Flush, batch: bytearray, start: int, count: int, marks: Sequence[tuple[Node, int]]) -> None:
-        def on_produced(acks: list[AppendAck]) -> None:
-            (ack,) = acks
-            if ack.error is not ErrorCode.NONE:
-                logger.error("changes of the stream in topic %s were not written: %s", self.topic, ack.message)
-                self._decided(flush, ack.message or ack.error.name)
-                return
-            if flush is self._ends or self._stream.adopted_to == ack.base_offset:
-                self._stream.adopted_to = max(self._stream.adopted_to, ack.base_offset + count)
-            self.has_own = True
-            self._end_offset = ack.base_offset + count
-            self._unindexed += count
-            for node, last_id in marks:
-                if node.offset < 0:  # in an earlier batch it would lie lower: reading begins early then, not late
-                    node.offset = max(0, ack.base_offset + node.journal_index - start)
-                node.written_id = last_id
-            self._decided(flush, None)
-
-        self._broker.produce.produce(
-            broker_principal(self._broker.config.node_id),
-            (PartitionWrite(self.topic, 0, batch),),
-            acks=ACKS_ALL,
-            timeout_ms=APPEND_TIMEOUT_MS,
-            on_buffer_free=_keep,
-            on_produced=on_produced,
-            append=_append_own,
+        self._broker.produce.produce_one(
+            _Write(self, flush, start, count, marks),
+            self._principal,
+            (self.topic, 0),
+            batch,
+            ACKS_ALL,
+            APPEND_TIMEOUT_MS,
+            _keep,
+            _append_own,
         )
+
+    def written(self, ack: AppendAck, flush: Flush, start: int, count: int, marks: Sequence[tuple[Node, int]]) -> None:
+        """What became of a batch of `count` records, the first of which was at `start` in the journal; `marks` are
+        nodes with the last ids that they have by it.
+        """
+        if ack.error is not ErrorCode.NONE:
+            logger.error("changes of the stream in topic %s were not written: %s", self.topic, ack.message)
+            self._decided(flush, ack.message or ack.error.name)
+            return
+        stream, end_offset = self._stream, ack.base_offset + count
+        if flush is self._ends or stream.adopted_to == ack.base_offset:
+            stream.adopted_to = max(stream.adopted_to, end_offset)
+        self.has_own = True
+        self._end_offset = end_offset
+        self._unindexed += count
+        for node, last_id in marks:
+            if node.offset < 0:  # in an earlier batch it would lie lower: reading begins early then, not late
+                node.offset = max(0, ack.base_offset + node.journal_index - start)
+            node.written_id = last_id
+        self._decided(flush, None)
 
     def _decided(self, flush: Flush, error: str | None) -> None:
         flush.decide(error)
@@ -477,9 +504,9 @@ class StreamLog:
     def _index_soon(self) -> None:
         """Write what the index lacks, if it is worth that: nothing is under way now."""
         stream = self._stream
-        pending = sum(len(group.pending) for group in stream.groups.values())
-        if self._is_indexing or self._is_preparing:
+        if self._is_indexing or self._is_preparing or self._unindexed < INDEX_RECORDS:
             return
+        pending = sum(len(group.pending) for group in stream.groups.values())
         if self._unindexed < max(INDEX_RECORDS, INDEX_PENDING_FACTOR * pending):
             return
         if pending <= PENDING_A_TURN:
@@ -655,6 +682,8 @@ def _decoded(data: bytes, offset: int) -> tuple[list[Record], int]:
 
 def _parts_of(journal: list[records.Journaled], bytes_max: int) -> list[list[records.Journaled]]:
     """What goes into each batch: as few as hold the records within the limit."""
+    if len(journal) == 1:
+        return [journal]
     parts: list[list[records.Journaled]] = [[]]
     size = 0
     for each in journal:
@@ -672,7 +701,7 @@ def _append_own(
 ) -> None:
     """Append what producers may not: records with the header that makes them the stream's own."""
     origin = AppendOrigin.COORDINATOR
-    partition.append(batch, acks=acks, on_ack=on_ack, on_buffer_free=on_buffer_free, origin=origin)
+    partition.role.append(batch, acks=acks, on_ack=on_ack, on_buffer_free=on_buffer_free, origin=origin)
 
 
 def _keep() -> None:
