@@ -104,11 +104,11 @@ class CommandReader:
             return None
         line = bytes(self._buffer[self._at : end]).removesuffix(b"\r")
         name, *parameters = line.split(b" ")
+        if self._limits.is_tls_required and not self.has_tls and name != b"IDENTIFY":
+            raise invalid(b"cannot " + name + b" in current state (TLS required)")
         read = _READ.get(name)
         if read is None:
             raise invalid(b"invalid command " + name)
-        if self._limits.is_tls_required and not self.has_tls and name != b"IDENTIFY":
-            raise invalid(b"cannot " + name + b" in current state (TLS required)")
         body_at = end + 1
         command, command_end = read(self, parameters, body_at)
         if command is not None:

@@ -205,3 +205,13 @@ def test_publishes_are_one_command_up_to_a_size() -> None:
     body = b"x" * 100_000
     made.feed(b"  V2" + (b"PUB t\n" + sized(body)) * 10)
     assert [len(command.bodies) for command in all_of(made) if isinstance(command, Publish)] == [4, 4, 2]
+
+
+def test_without_the_tls_that_is_required_every_command_is_refused_also_one_that_there_is_not() -> None:
+    for name in (b"PUB t", b"SUB t c", b"NOP", b"nop"):
+        reader = CommandReader(NsqLimits(is_tls_required=True))
+        reader.feed(b"  V2" + name + b"\n")
+        with pytest.raises(NsqError) as raised:
+            reader.next()
+        refused = name.split(b" ")[0]
+        assert raised.value.line == b"E_INVALID cannot " + refused + b" in current state (TLS required)"
