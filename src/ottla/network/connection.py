@@ -157,6 +157,8 @@ class Connection:
         self._idle.start()
         self.move(Event.START)
         self._watch.read(True)
+        if self._transport.has_input:  # it came with the end of a handshake
+            self._services.loop.call_soon(self.receiver.on_readable)
 
     def push(self, parts: Sequence[Part], resume: Callable[[], None]) -> bool:
         """Send what nobody asked for, one part after the other, behind the answers that are ready.

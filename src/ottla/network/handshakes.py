@@ -1,6 +1,6 @@
 """TLS handshakes of clients that have just connected; a connection begins when its handshake is over.
 
-    accepted --> waits for the client --> queue --> a step, on the loop --> waits ... --> then(secured socket)
+    accepted --> waits for the client --> queue --> a step, on the loop --> waits ... --> then(its transport)
                                                                                 `--> failed, with a line in the log
 
 What strangers may have of the broker is limited:
@@ -20,6 +20,7 @@ from typing import Final, Protocol
 
 from ottla.model.principal import Principal
 from ottla.network.address import Address
+from ottla.network.tls_transport import TlsTransport
 from ottla.network.wrong_protocol import describe_instead_of_tls
 from ottla.runtime.clock import monotonic_ns
 from ottla.runtime.log_throttle import LogThrottle
@@ -44,12 +45,12 @@ class TlsAcceptor(Protocol):
         """What the next handshake is made by."""
         ...
 
-    def principal_of(self, secured: ssl.SSLSocket) -> Principal:
+    def principal_of(self, session: ssl.SSLObject) -> Principal:
         """Who the client is, by the certificate that it has shown. Raises ValueError when it is nobody."""
         ...
 
 
-OnSecured = Callable[[ssl.SSLSocket, Address], None]
+OnSecured = Callable[[socket.socket, TlsTransport, Address], None]
 """Takes over a socket whose handshake is over."""
 
 OnFailed = Callable[[Address], None]
@@ -59,10 +60,11 @@ OnFailed = Callable[[Address], None]
 class _Handshake:
     """One that is under way."""
 
-    __slots__ = ("deadline", "is_first", "peer", "socket")
+    __slots__ = ("deadline", "is_first", "peer", "socket", "transport")
 
-    def __init__(self, secured: ssl.SSLSocket, peer: Address) -> None:
-        self.socket = secured
+    def __init__(self, sock: socket.socket, transport: TlsTransport, peer: Address) -> None:
+        self.socket = sock
+        self.transport = transport
         self.peer = peer
         self.is_first = True  # nothing was received yet
         self.deadline: TimerTask | None = None
@@ -104,14 +106,13 @@ class Handshakes:
 
     def begin(self, sock: socket.socket, peer: Address) -> None:
         """Take over an accepted socket, which does not block. Raises OSError when it is gone already."""
-        secured = self._context().wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
-        handshake = _Handshake(secured, peer)
+        handshake = _Handshake(sock, TlsTransport(sock, self._context()), peer)
         if len(self._under_way) >= self._handshakes_max:
             first = next(iter(self._under_way))
             self._fail(first, f"more than {self._handshakes_max} handshakes are under way, and its began first")
         self._under_way[handshake] = None
         handshake.deadline = self._timer.schedule(HANDSHAKE_MS, lambda: self._on_late(handshake))
-        self._loop.add_reader(secured.fileno(), self._on_readable, handshake)
+        self._loop.add_reader(sock.fileno(), self._on_readable, handshake)
 
     def close(self) -> None:
         """End all that are under way."""
@@ -148,27 +149,28 @@ class Handshakes:
             self._loop.call_soon(self._turn)
 
     def _step(self, handshake: _Handshake) -> None:
-        secured = handshake.socket
+        sock, transport = handshake.socket, handshake.transport
         try:
             if handshake.is_first:
-                first = _peek(secured)
+                first = _peek(sock)
                 handshake.is_first = first is None
                 said = None if first is None else describe_instead_of_tls(first)
                 if said is not None:
                     self._fail(handshake, said)
                     return
-            secured.do_handshake()
-        except ssl.SSLWantReadError:
-            self._loop.add_reader(secured.fileno(), self._on_readable, handshake)
-        except ssl.SSLWantWriteError:
-            self._loop.add_writer(secured.fileno(), self._on_writable, handshake)
+            is_over = transport.shake_hands()
         except ConnectionError:
             self._fail(handshake, "")
         except (OSError, ValueError) as error:
             self._fail(handshake, why_client_failed(error))
         else:
-            self._forget(handshake)
-            self._on_secured(secured, handshake.peer)
+            if is_over:
+                self._forget(handshake)
+                self._on_secured(sock, transport, handshake.peer)
+            elif transport.has_output:
+                self._loop.add_writer(sock.fileno(), self._on_writable, handshake)
+            else:
+                self._loop.add_reader(sock.fileno(), self._on_readable, handshake)
 
     def _on_late(self, handshake: _Handshake) -> None:
         self._fail(handshake, f"its TLS handshake was not over after {HANDSHAKE_MS} ms")
@@ -189,25 +191,20 @@ class Handshakes:
         self._loop.remove_writer(handshake.socket.fileno())
 
 
-def _discard_input(secured: ssl.SSLSocket) -> None:
+def _discard_input(sock: socket.socket) -> None:
     """Take what has arrived: a socket that is closed with unread bytes is reset, and the peer does not see the alert
     that says why.
     """
-    with socket.socket(fileno=secured.fileno()) as plain:
-        with suppress(OSError):
-            plain.recv(_DISCARDED_BYTES)
-        plain.detach()
+    with suppress(OSError):
+        sock.recv(_DISCARDED_BYTES)
 
 
-def _peek(secured: ssl.SSLSocket) -> bytes | None:
+def _peek(sock: socket.socket) -> bytes | None:
     """The first bytes of the peer, which stay where they are; empty when it has hung up, None when there are none yet.
 
     Raises OSError.
     """
-    with socket.socket(fileno=secured.fileno()) as plain:  # `ssl` refuses to peek
-        try:
-            return plain.recv(_PEEKED_BYTES, socket.MSG_PEEK)
-        except (BlockingIOError, InterruptedError):
-            return None
-        finally:
-            plain.detach()
+    try:
+        return sock.recv(_PEEKED_BYTES, socket.MSG_PEEK)
+    except (BlockingIOError, InterruptedError):
+        return None

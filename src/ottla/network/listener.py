@@ -7,7 +7,6 @@ import errno
 import logging
 import select
 import socket
-import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -42,6 +41,7 @@ from ottla.runtime.timer import Timer
 
 if TYPE_CHECKING:
     from ottla.network.handshakes import Handshakes, TlsAcceptor
+    from ottla.network.tls_transport import TlsTransport
 
 logger = logging.getLogger(__name__)
 
@@ -298,17 +298,15 @@ class Listener:
             sock.close()
             self._quotas.release(peer.host)
 
-    def _on_secured(self, secured: ssl.SSLSocket, peer: Address) -> None:
+    def _on_secured(self, sock: socket.socket, transport: TlsTransport, peer: Address) -> None:
         """A client's handshake is over."""
-        from ottla.network.tls_transport import TlsTransport
-
         assert self._tls is not None
         try:
-            self._connect(secured, TlsTransport(secured), peer, self._tls.principal_of(secured))
+            self._connect(sock, transport, peer, self._tls.principal_of(transport.session))
         except (OSError, ValueError) as error:
             if isinstance(error, ValueError):
                 self._throttle.warning("closed the connection from %s to %s: %s", peer, self.address, error)
-            secured.close()
+            transport.close()
             self._quotas.release(peer.host)
 
     def _connect(self, sock: socket.socket, transport: Transport, peer: Address, principal: Principal) -> None:

@@ -161,8 +161,8 @@ class OutputQueue:
         self._metrics.out_bytes += self.memory_bytes - memory_before
 
     def send_only(self, transport: Transport) -> int:
-        """Send the answer to one small request, where that is all there is; how many bytes were taken. For a transport
-        that is plain; a way that is lost is met again by `write_to`.
+        """Send the answer to one small request, where that is all there is; how many bytes were taken. A way that is
+        lost is met again by `write_to`.
         """
         parts = self.parts
         if len(parts) != 1 or parts[0].__class__ is not bytes:

@@ -13,7 +13,8 @@ they always have. Of one connection a turn takes as much as may be set aside of 
 sends more, or whose request is not complete, receives by itself until that is over: into a buffer of its own, which
 request memory has to permit, and which a large request fills to its end without a copy.
 
-A connection that the reactor cannot receive from or send to (TLS) is only watched by it. Where the system has no epoll,
+A connection that the reactor cannot receive from or send to (TLS) is watched by it, and receives into the same buffer,
+so that its requests are handed out with those of others. Where the system has no epoll,
 `LoopSockets` leaves the watching to the event loop, and everything else to the connections.
 """
 
@@ -139,6 +140,8 @@ class Reactor:
         received, ready, lost = self._poll.receive(None if buffer is None else buffer.view, position, SHARE_BYTES)
         if buffer is not None:
             try:
+                if ready:
+                    ready = self._receive_others(ready, received, buffer, position)
                 if received:
                     position = received[-1][2]
                     self._hand_out(received, buffer, is_all=not ready)
@@ -153,6 +156,25 @@ class Reactor:
                 connection.receiver.on_readable()
             if events & WRITABLE:
                 connection.sender.on_writable()
+
+    def _receive_others(
+        self, ready: "list[tuple[Any, int]]", received: "list[Arrival]", buffer: ReceiveBuffer, position: int
+    ) -> "list[tuple[Any, int]]":
+        """Have those receive that are only watched, while there is room; returns who is still to be told."""
+        if received:
+            position = received[-1][2]
+        view, last, others = buffer.view, buffer.capacity - SHARE_BYTES, []
+        for each in ready:
+            connection, events = each
+            count = 0
+            if events == READABLE and position <= last:
+                count = connection.receiver.receive_to_share(view[position : position + SHARE_BYTES])
+            if count:
+                received.append((connection, position, position + count))
+                position += count
+            else:
+                others.append(each)
+        return others
 
     def _hand_out(self, received: "list[Arrival]", buffer: ReceiveBuffer, *, is_all: bool) -> None:
         """Have all of it handled; `is_all` says that nobody receives by itself in this turn."""

@@ -178,6 +178,21 @@ class RequestReceiver:
         """The socket could not be received from, for the reason that the system gives this number."""
         self._life.lose(OSError(number, os.strerror(number)))
 
+    def receive_to_share(self, window: memoryview) -> int:
+        """Receive a part of a shared buffer, to be handed out with what others sent, where the reactor cannot do that
+        itself; how many bytes. 0 where nothing comes, or where it has to receive by itself.
+        """
+        transport = self._transport
+        if self._life.state is not _OPEN or not self._watch.is_reading or not self._reader.is_at_rest:
+            return 0
+        try:
+            count = transport.recv_into(window)
+        except OSError:  # which is met again, and looked at there
+            return 0
+        if count and transport.has_input:
+            self._services.loop.call_soon(self._on_more_input)
+        return count
+
     # Received by itself.
 
     def on_readable(self) -> None:

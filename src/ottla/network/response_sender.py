@@ -221,11 +221,11 @@ class ResponseSender:
             return
         try:
             if not self._watch.is_writing:
-                if state is _OPEN and self._resume_pushing is None and transport.is_plain:
+                if state is _OPEN and self._resume_pushing is None and transport.is_ready:
                     output = self.output
                     if output.send_only(transport):
                         self._idle.moved_ms = self._services.clock.monotonic_ms()
-                        if not output.parts:
+                        if not output.parts and not transport.has_output:
                             return
                 self.write()
             self.after_write()

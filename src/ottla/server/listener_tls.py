@@ -85,9 +85,9 @@ class ListenerTls:
         self._names.clear()
         self.warned_ms = None
 
-    def principal_of(self, secured: ssl.SSLSocket) -> Principal:
+    def principal_of(self, session: ssl.SSLObject) -> Principal:
         """Who the client is. Raises ValueError for a certificate that no rule is for, or that cannot be read."""
-        der = secured.getpeercert(True)
+        der = session.getpeercert(True)
         if der is None:
             return ANONYMOUS
         assert self.loaded is not None

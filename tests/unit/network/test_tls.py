@@ -43,8 +43,8 @@ class Acceptor:
     def context(self) -> ssl.SSLContext:
         return self.made
 
-    def principal_of(self, secured: ssl.SSLSocket) -> Principal:
-        shown = secured.getpeercert()
+    def principal_of(self, session: ssl.SSLObject) -> Principal:
+        shown = session.getpeercert()
         if not shown:
             return ANONYMOUS
         name = common_name(shown)
@@ -261,3 +261,28 @@ async def test_a_client_that_hangs_up_in_the_middle_of_a_record_ends_its_connect
 def under_way(server: OpenListener) -> int:
     assert server.listener._handshakes is not None
     return len(server.listener._handshakes)
+
+
+async def test_a_request_that_comes_with_the_end_of_the_handshake_is_answered():
+    async with opened(tls=Acceptor()) as server:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        session = client().wrap_bio(incoming, outgoing, server_hostname="localhost")
+        reader, writer = await asyncio.open_connection(*server.listener.address)
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    session.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    writer.write(outgoing.read())
+                    incoming.write(await reader.read(64 * KIB))
+            session.write(framed(b"at once"))
+            writer.write(outgoing.read())  # with the last message of the handshake
+            received = b""
+            while len(received) < len(framed(b"at once")):
+                incoming.write(await reader.read(64 * KIB))
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    while True:
+                        received += session.read(64 * KIB)
+        assert received == framed(b"at once")
+        writer.close()

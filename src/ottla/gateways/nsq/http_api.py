@@ -93,7 +93,7 @@ class _Tls:
         assert self._gateway.tls_context is not None
         return self._gateway.tls_context
 
-    def principal_of(self, secured: ssl.SSLSocket) -> Principal:
+    def principal_of(self, session: ssl.SSLObject) -> Principal:
         """Nobody in particular, as over TCP."""
         return ANONYMOUS
 
