@@ -363,18 +363,19 @@ def _row(row: dict[bytes, Any]) -> dict[bytes, Any]:
     if isinstance(pending, list):
         made[b"pending"] = [[*row[:-2], row[-1]] for row in pending]
     if b"lag" in made and b"pel-count" not in made:
-        del made[b"lag"]  # whether 7.0 counts as others do depends on the stream, which is not in this reply
+        _forget_position(made)  # whether 7.0 counts as others do depends on the stream, which is not in this reply
     groups = made.get(b"groups")
-    if isinstance(groups, list) and b"recorded-first-entry-id" in made:
-        first, deleted = (_id(made[name]) for name in (b"recorded-first-entry-id", b"max-deleted-entry-id"))
+    if isinstance(groups, list) and (
+        made[b"length"] != made[b"entries-added"] or made[b"max-deleted-entry-id"] != b"0-0"
+    ):
         for group in groups:
-            if not made[b"length"] or max(deleted, _id(group[b"last-delivered-id"])) < first:
-                del group[b"lag"]  # releases behind 7.0 do not count what is gone
+            _forget_position(group)
     return made
 
 
-def _id(text: bytes) -> tuple[int, ...]:
-    return tuple(map(int, text.split(b"-")))
+def _forget_position(group: dict[bytes, Any]) -> None:
+    """Releases behind 7.0 count otherwise where entries are gone."""
+    del group[b"lag"], group[b"entries-read"]
 
 
 def first_difference(left: RawRedis, right: RawRedis, commands: list[Command]) -> tuple[int, Command, Any, Any] | None:

@@ -289,15 +289,16 @@ def _with_times(at: int, fields: list[bytes], idle_ms: int, count: int) -> bytes
 def entries_read_behind(stream: Stream, group: Group, ids: list[int]) -> int:
     """The logical position of a group behind entries, as Redis counts it one by one. Raises NodeMissingError.
 
-    It is computed anew at each entry that has something deleted behind it, or as long as it is not known. Only the last
-    of the former matters, then the first entry of the stream and the last: it is known nowhere else.
+    It goes on from the position before where nothing that the group has not read is gone, be it deleted or trimmed.
+    Elsewhere it is computed anew. Only the last entry at which it is matters, then the first entry of the stream and
+    the last: it is known nowhere else.
     """
     entries_read, first = group.entries_read, 0
-    if entries_read == UNKNOWN or stream.has_tombstone(ids[0]):
-        first = max(0, bisect_right(ids, stream.max_deleted_id) - 1)
+    if entries_read == UNKNOWN or stream.has_gap_behind(group.last_id):
+        first = min(bisect_right(ids, stream.max_deleted_id), len(ids) - 1)
     numbers: list[int] = sorted({*range(first, min(first + 3, len(ids))), len(ids) - 1})
     for number in numbers:
-        if entries_read != UNKNOWN and not stream.has_tombstone(ids[number]):
+        if entries_read != UNKNOWN and not stream.has_gap_behind(ids[number - 1] if number else group.last_id):
             return entries_read + len(ids) - number
         if stream.entries_added:
             entries_read = stream.distance_to(ids[number])

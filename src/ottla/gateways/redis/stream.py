@@ -200,11 +200,12 @@ class Stream:
         return index is not None and self.nodes[index].is_adopted
 
     def has_tombstone(self, first: int) -> bool:
-        """Whether something at an id or behind it was deleted by XDEL, among what is still there. Raises
-        NodeMissingError.
-        """
-        tombstone = self.max_deleted_id
-        return self.length > 0 and tombstone > 0 and first <= tombstone and self.first_id <= tombstone
+        """Whether the last entry that XDEL deleted is at an id or behind it."""
+        return self.length > 0 and 0 < self.max_deleted_id >= first
+
+    def has_gap_behind(self, last_id: int) -> bool:
+        """Whether entries behind one may be gone. Raises NodeMissingError."""
+        return last_id < self.first_id or self.has_tombstone(last_id)
 
     def distance_to(self, entry_id: int) -> int:
         """How many entries were ever added up to an id, UNKNOWN where that cannot be told. Raises NodeMissingError."""
