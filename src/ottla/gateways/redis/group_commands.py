@@ -67,13 +67,16 @@ def xgroup(session: Session, arguments: list[bytes]) -> Reply:
     if name == b"CREATECONSUMER":
         if consumer is None:
             stream.mark(session.now_ms, ConsumerSeen(group.name, arguments[4], session.now_ms))
+            session.keyspace.changes += 1
         return int(consumer is None)
-    steps = None if consumer is None else _delete_consumer(session.now_ms, stream, group, consumer)
-    return 0 if steps is None else in_slices(session, [stream], steps)
+    if consumer is None:
+        return 0
+    return in_slices(session, [stream], _delete_consumer(session, stream, group, consumer))
 
 
-def _delete_consumer(now_ms: int, stream: Stream, group: Group, consumer: Consumer) -> Steps:
-    pending = consumer.pending_count
+def _delete_consumer(session: Session, stream: Stream, group: Group, consumer: Consumer) -> Steps:
+    now_ms, pending = session.now_ms, consumer.pending_count
+    session.keyspace.changes += 1
     while consumer.pending_count > SLICE:
         held = islice(consumer.ids.between(0, ID_MAX), SLICE)
         stream.mark(now_ms, Released(group.name, [id_bytes(each) for each in held]))
@@ -155,6 +158,7 @@ def _read(session: Session, arguments: list[bytes], options: ReadOptions, wanted
         plans.append((yield from _plan(options, room, stream, group, after, now_ms)))
     items: list[tuple[bytes, Reply]] = []
     for (key, stream, group, after), plan in zip(wanted, plans, strict=True):
+        session.keyspace.changes += (options.consumer not in group.consumers) + (plan is not None and after is None)
         if plan is None:
             _seen(stream, group, options.consumer, now_ms)
         elif after is not None:
