@@ -88,7 +88,8 @@ def _asked_options(prefixed: str) -> Callable[[Callable[..., None]], Callable[..
             if options.pop("of_cluster"):
                 named.append(("cluster", "kafka-cluster"))
             if len(named) > 1:
-                raise click.UsageError("give one resource: --topic, --group, --transactional-id, --cluster, ...")
+                every = ", ".join(f"--{each.replace('_', '-')}" for each in _RESOURCES)
+                raise click.UsageError(f"give one resource: {every} or --cluster")
             kind, name = named[0] if named else (None, None)
             command(asked=_Asked(kind, name, *(options.pop(field) for field in _Asked._fields[2:])), **options)
 

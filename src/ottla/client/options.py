@@ -75,7 +75,7 @@ class ClientOptions(Struct, frozen=True):
         if not SecurityProtocol(protocol).has_sasl:
             force_setattr(self, "sasl", None)
         elif self.sasl is None:
-            raise InvalidOptionError(f"security_protocol {protocol} needs sasl_username and sasl_password")
+            raise InvalidOptionError(f"security_protocol {protocol} needs sasl.username and sasl.password")
 
     def within(self, timeout_ms: int | None = None) -> "ClientOptions":
         """The same options with every timeout at most `timeout_ms` and at most `api_timeout_ms`."""

@@ -71,7 +71,7 @@ class ClientSasl(Struct, frozen=True, kw_only=True):
             return
         user, password = self.credentials
         if not user or not password:
-            raise InvalidOptionError("a listener with SASL needs sasl_username and sasl_password, or sasl_jaas_config")
+            raise InvalidOptionError("a listener with SASL needs sasl.username and sasl.password, or sasl.jaas.config")
 
     def __repr__(self) -> str:
         """Without what is secret."""

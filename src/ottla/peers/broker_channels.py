@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from ottla.client.address import Address
 from ottla.client.errors import ClientError
 from ottla.client.io.retry import Deadline
+from ottla.client.io.unreachable import was_not_believed
 from ottla.client.options import ClientOptions
 from ottla.client.tls import TlsSource
 from ottla.metadata.image.image import BrokerImage, MetadataImage
@@ -118,7 +119,7 @@ class BrokerChannels:
         self._controller_id = -1
         self._channels: dict[tuple[int, Lane], BrokerChannel] = {}
         self._checked: set[int] = set()
-        self._unreachable: set[int] = set()
+        self._unreachable: dict[int, int] = {}  # broker id -> the level at which that was logged
         self._is_closed = False
         self.on_unreachable = on_unreachable
 
@@ -233,14 +234,13 @@ class BrokerChannels:
         try:
             connection = await self._connected(peer)
         except ClientError as error:
-            if peer.broker_id not in self._unreachable:
-                self._unreachable.add(peer.broker_id)
-                is_trouble = isinstance(error, NotProvenError) or self.should_answer(peer.broker_id)
-                level = logging.WARNING if is_trouble else logging.INFO
+            stays = isinstance(error, NotProvenError) or was_not_believed(error)
+            level = logging.WARNING if stays or self.should_answer(peer.broker_id) else logging.INFO
+            if level > self._unreachable.get(peer.broker_id, logging.NOTSET):
+                self._unreachable[peer.broker_id] = level
                 logger.log(level, "cannot connect to broker %d, retrying: %s", peer.broker_id, error)
             raise
-        if peer.broker_id in self._unreachable:
-            self._unreachable.discard(peer.broker_id)
+        if self._unreachable.pop(peer.broker_id, None) is not None:
             logger.info("connected to broker %d again at %s", peer.broker_id, connection.address)
         return connection
 

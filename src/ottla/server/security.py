@@ -108,7 +108,15 @@ class Security:
         """
         path = self._settings.text("sasl.scram.users.file")
         lines = os.environ.get(USERS_VARIABLE, "")
-        if (path is None and not lines) or image.scram_credentials or not controller.is_active:
+        if image.scram_credentials or not controller.is_active:
+            return
+        if path is None and not lines:
+            if _needs_a_scram_user(self._settings):
+                logger.warning(
+                    "nobody can log in: every listener asks for a SCRAM user, and the cluster has none; set "
+                    "sasl.scram.users.file, or the variable %s, and start the broker again",
+                    USERS_VARIABLE,
+                )
             return
         text = lines + "\n" + (_secret_file(Path(path)) if path is not None else "")
         alterations = await self._environment.tasks.in_thread(first_users, text, self._environment.rng)
@@ -129,6 +137,16 @@ class Security:
 
 def _has_sasl(settings: BrokerSettings) -> bool:
     return any(protocol.has_sasl for protocol in settings.listeners.protocols.values())
+
+
+def _needs_a_scram_user(settings: BrokerSettings) -> bool:
+    """Whether who has none of them comes by no listener, not even to add one."""
+    for name, protocol in settings.listeners.protocols.items():
+        mechanisms = settings.for_listener(name, "sasl.enabled.mechanisms")
+        assert isinstance(mechanisms, tuple)
+        if not protocol.has_sasl or any(not each.startswith("SCRAM-") for each in mechanisms):
+            return False
+    return True
 
 
 def first_users(text: str, rng: "Rng") -> "list[ScramAlteration]":

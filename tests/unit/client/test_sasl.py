@@ -38,8 +38,8 @@ def test_a_name_and_a_password_come_by_themselves_or_in_a_jaas_line(settings, me
 @pytest.mark.parametrize(
     ("settings", "what"),
     [
-        ({}, "needs sasl_username and sasl_password"),
-        ({"sasl_username": "a"}, "needs sasl_username and sasl_password"),
+        ({}, "needs sasl.username and sasl.password"),
+        ({"sasl_username": "a"}, "needs sasl.username and sasl.password"),
         ({"sasl_username": "a", "sasl_password": "p", "sasl_mechanism": "GSSAPI"}, "Kerberos"),
         ({"sasl_username": "a", "sasl_password": "p", "sasl_mechanism": "scram"}, "must be SCRAM-SHA-512 or"),
         ({"sasl_jaas_config": "secret"}, "must be one login module"),

@@ -18,6 +18,7 @@ from ottla.client.errors import (
     NO_CONNECTION,
     BrokerError,
     BrokerUnreachableError,
+    ConnectionLostError,
     TopicNotFoundError,
     broker_error,
 )
@@ -26,7 +27,7 @@ from ottla.client.io.cluster_metadata import ClusterMetadata, PartitionMetadata,
 from ottla.client.io.connection_pool import ConnectionPool, Lane
 from ottla.client.io.retry import Backoff, Deadline
 from ottla.client.io.troubles import Troubles
-from ottla.client.io.unreachable import unanswered
+from ottla.client.io.unreachable import refused_at_first, unanswered
 from ottla.client.options import ClientOptions
 from ottla.model.error_code import ErrorCode
 from ottla.model.topic_partition import TopicPartition
@@ -197,7 +198,12 @@ class Cluster:
         """
         wanted = None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics)
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
-        response = await self.ask_any(request, MetadataResponse)
+        try:
+            response = await self.ask_any(request, MetadataResponse)
+        except ConnectionLostError as error:
+            if self.metadata.updated_ms is None and self.options.sasl is None:
+                raise refused_at_first(error) from error.__cause__
+            raise
         if response.error_code:
             raise broker_error(response.error_code, "asking for the cluster's metadata")
         return self.metadata.update(response, self.io.clock.monotonic_ms(), all_topics=topics is None)

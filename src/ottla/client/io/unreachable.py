@@ -22,6 +22,16 @@ def unreachable(address: Address, error: OSError, *, is_encrypted: bool = False)
     return BrokerUnreachableError(f"cannot reach a broker at {address}: {reason}")
 
 
+def was_not_believed(error: ClientError) -> bool:
+    """Whether a connection was not made because of the certificate of one of both sides, which time does not cure."""
+    if "ssl" not in sys.modules:  # then nobody has spoken TLS
+        return False
+    from ssl import SSLEOFError, SSLError
+
+    # A side that does not believe the other one ends the connection: only that is also what a broker does that stops.
+    return isinstance(error.__cause__, SSLError) and not isinstance(error.__cause__, SSLEOFError)
+
+
 def elsewhere(node_id: int, error: BrokerUnreachableError) -> BrokerUnreachableError:
     """The error for a broker that cannot be reached where the cluster says it is: a bootstrap address was reached."""
     return BrokerUnreachableError(f"{error} ({_advertised(node_id)})")
@@ -67,6 +77,13 @@ def lost(address: Address, error: BaseException | None, unanswered: int = 0) -> 
     ended = ConnectionLostError(f"connection to {address} lost{waiting}: {why}")
     ended.__cause__ = error
     return ended
+
+
+def refused_at_first(error: ConnectionLostError) -> ConnectionLostError:
+    """The same error for a client without a login whose very first question ended the connection."""
+    return ConnectionLostError(
+        f"{error}; if its listener asks for a login, set security.protocol to SASL_SSL or SASL_PLAINTEXT"
+    )
 
 
 def unreadable(address: Address, error: Exception) -> ProtocolViolationError:
