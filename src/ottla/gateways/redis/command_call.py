@@ -6,28 +6,53 @@ from typing import TYPE_CHECKING
 
 from ottla.gateways.redis import reply as replies
 from ottla.gateways.redis.command_table import find_command
+from ottla.gateways.redis.error import RedisError
 from ottla.gateways.redis.long_work import UnfinishedError
 
 if TYPE_CHECKING:
+    from ottla.gateways.redis.command_table import Command
     from ottla.gateways.redis.session import Session
 
 
 def call(session: Session, arguments: list[bytes], name: bytes | None = None) -> bytes:
     """Run a command. Raises RedisError, and what a command raises that waits or lacks something (`connection`)."""
-    work = session.work
-    if work is not None:
-        if not work.is_over:
-            raise UnfinishedError(work)
-        session.work = None
-        if not work.is_stale:
-            return replies.encode(work.reply(), session.protocol)
-    command = find_command(session.gateway.table, arguments, name)
-    session.begin(command, arguments)
-    if command.subcommands is not None and arguments[1].upper() == b"HELP":
-        reply: replies.Reply = [replies.Simple(line) for line in command_help(command.name)]
-    else:
-        reply = command.handler(session, arguments)
+    work, gateway = session.work, session.gateway
+    if work is not None and not work.is_over:
+        raise UnfinishedError(work)
+    session.work = None
+    if work is not None and work.is_stale:
+        work = None
+    command = gateway.table.get(name or arguments[0].upper())
+    began_ms = gateway.broker.clock.monotonic_ms()
+    has_begun = work is not None
+    try:
+        if work is not None:
+            reply = work.reply()
+        else:
+            command = find_command(gateway.table, arguments, name)
+            session.begin(command, arguments)
+            has_begun = True
+            reply = _run(session, command, arguments)
+    except RedisError:
+        if command is not None and has_begun:
+            gateway.statistics.failed(_full_name(command, arguments), gateway.broker.clock.monotonic_ms() - began_ms)
+        elif command is not None:
+            gateway.statistics.rejected(command.name)
+        raise
+    assert command is not None
+    gateway.statistics.ran(_full_name(command, arguments), gateway.broker.clock.monotonic_ms() - began_ms)
     return replies.encode(reply, session.protocol)
+
+
+def _run(session: Session, command: Command, arguments: list[bytes]) -> replies.Reply:
+    if command.subcommands is not None and arguments[1].upper() == b"HELP":
+        return [replies.Simple(line) for line in command_help(command.name)]
+    return command.handler(session, arguments)
+
+
+def _full_name(command: Command, arguments: list[bytes]) -> str:
+    """The name of a command, with that of its subcommand where those are known."""
+    return command.name if command.subcommands is None else f"{command.name}|{arguments[1].decode().lower()}"
 
 
 def command_help(name: str) -> list[bytes]:

@@ -177,6 +177,7 @@ class RedisConnection:
             return False
         session.commands += len(adds)
         gateway.commands_total += len(adds)
+        gateway.statistics.ran("xadd", count=len(adds))
         self._answer(replies)
         return True
 
@@ -233,7 +234,7 @@ class RedisConnection:
             self.gateway.keyspace.cache.trim()
 
     def _fail(self, error: RedisError) -> None:
-        self.gateway.errors_total += 1
+        self.gateway.statistics.answered(error.line)
         if self.session.queued is not None:
             self.session.has_failed = True
         self._answer(replies.error(error.line))
@@ -358,6 +359,9 @@ class RedisConnection:
 
     def timed_out(self, waiter: Waiter, error: bytes | None) -> None:
         """The time of a command is up."""
+        self.gateway.statistics.ran(waiter.arguments[0].decode().lower())
+        if error is not None:
+            self.gateway.statistics.answered(error)
         self._answer(replies.error(error) if error else replies.encode(replies.NULL_ARRAY, self.session.protocol))
         self._finish_chunk()
         self._waited(waiter)

@@ -37,7 +37,9 @@ class ConnectionTransactions:
         if name in TRANSACTION:
             count = TRANSACTION[name]
             if len(arguments) != count if count >= 0 else len(arguments) < -count:
+                self._gateway.statistics.rejected(name.decode().lower())
                 raise arity(name.decode().lower())
+            self._gateway.statistics.ran(name.decode().lower())
         match name:
             case b"EXEC":
                 self._exec()

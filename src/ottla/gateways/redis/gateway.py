@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from ottla.broker.access import ALLOW_ALL
+from ottla.gateways.redis.command_statistics import CommandStatistics
 from ottla.gateways.redis.command_table import command_table
 from ottla.gateways.redis.config import RedisConfig
 from ottla.gateways.redis.connection import RedisConnection
@@ -86,7 +87,8 @@ class RedisGateway:
         self.started_ms = broker.clock.now_ms()
         self.is_ready = False
         """Whether the streams that there are have been found."""
-        self.connections_total = self.commands_total = self.errors_total = 0
+        self.connections_total = self.commands_total = 0
+        self.statistics = CommandStatistics()
         self._connections: dict[int, RedisConnection] = {}
         self._numbers = count(1)
         self._loading: asyncio.Task[None] | None = None
@@ -137,7 +139,8 @@ class RedisGateway:
 
     def reset_statistics(self) -> None:
         """CONFIG RESETSTAT."""
-        self.connections_total = self.commands_total = self.errors_total = 0
+        self.connections_total = self.commands_total = 0
+        self.statistics.reset()
 
     def unblock(self, identity: int, *, with_error: bool) -> bool:
         """CLIENT UNBLOCK; returns whether the client waited."""

@@ -162,7 +162,7 @@ class PeerCommands:
                 return self._failed(error)
 
     def _failed(self, error: RedisError) -> Outcome:
-        self._gateway.errors_total += 1
+        self._gateway.statistics.answered(error.line)
         return Outcome(REPLY, replies.error(error.line))
 
     def _seen(self, session: Session, key: bytes) -> Watched:

@@ -14,13 +14,16 @@ from ottla.gateways.redis.numbers import find_integer
 if TYPE_CHECKING:
     from ottla.gateways.redis.session import Session
 
-_EVERYTHING: Final = ("", "all", "default", "everything")
+_EVERYTHING: Final = frozenset({"all", "everything"})
+_NOT_BY_DEFAULT: Final = frozenset({"commandstats"})
 
 
 def info(session: Session, wanted: list[str]) -> bytes:
-    """The sections of INFO that are wanted, all for none."""
-    sections = _sections(session)
-    names = [name for name in sections if not wanted or name in wanted or any(each in _EVERYTHING for each in wanted)]
+    """The sections of INFO that are wanted, the usual ones for none."""
+    sections, chosen = _sections(session), set(wanted)
+    if not chosen or "default" in chosen:
+        chosen |= sections.keys() - _NOT_BY_DEFAULT
+    names = [name for name in sections if name in chosen or chosen & _EVERYTHING]
     texts = []
     for name in names:
         lines = "".join(f"{key}:{value}\r\n" for key, value in sections[name].items())
@@ -66,8 +69,10 @@ def _sections(session: Session) -> dict[str, dict[str, object]]:
         "stats": {
             "total_connections_received": gateway.connections_total,
             "total_commands_processed": gateway.commands_total,
-            "total_error_replies": gateway.errors_total,
+            "total_error_replies": gateway.statistics.errors_total,
         },
+        "commandstats": gateway.statistics.of_commands(),
+        "errorstats": gateway.statistics.of_errors(),
         "replication": {"role": "master", "connected_slaves": 0},
         "cluster": {"cluster_enabled": 0},
         "keyspace": keyspace,

@@ -47,7 +47,7 @@ def run_queued(session: Session, queued: list[list[bytes]], answers: list[bytes]
                 is_unwatch = arguments[0].upper() == b"UNWATCH"
                 answers.append(replies.OK.data if is_unwatch else call(session, arguments))
             except RedisError as error:
-                session.gateway.errors_total += 1
+                session.gateway.statistics.answered(error.line)
                 answers.append(replies.error(error.line))
             except ElsewhereError:
                 answers.append(replies.error(MOVED.encode()))

@@ -9,6 +9,7 @@ from unittest.mock import Mock
 
 from ottla.gateways.redis import stream_records as records
 from ottla.gateways.redis.command_call import call
+from ottla.gateways.redis.command_statistics import CommandStatistics
 from ottla.gateways.redis.command_table import command_table
 from ottla.gateways.redis.config import RedisConfig
 from ottla.gateways.redis.error import RedisError
@@ -41,12 +42,13 @@ class StreamsInMemory:
         self.written: list[tuple[Stream, list[Any]]] = []
         """What was to be written, in order."""
         broker = Mock(tasks=Tasks())
-        broker.clock.now_ms = lambda: self.now_ms
+        broker.clock.now_ms = broker.clock.monotonic_ms = lambda: self.now_ms
         broker.defer = asyncio.get_running_loop().call_soon
         self.keyspace = Keyspace(broker, RedisConfig())
         self.keyspace.placement = Mock(has_peers=False)
         self.gateway: Any = Mock(broker=broker, keyspace=self.keyspace, table=command_table(), has_rules=False)
         self.gateway.logins.is_required = False
+        self.gateway.statistics = CommandStatistics()
         self.streams: dict[bytes, Stream] = {}
         for key in keys:
             stream = self.streams[key] = Stream(self.keyspace.limits, self.keyspace._journaled)

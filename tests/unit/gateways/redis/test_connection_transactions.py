@@ -18,7 +18,7 @@ def test_all_keys_that_are_watched_need_a_right_wherever_they_are_led(keys: list
     session = Mock(queued=None)
     session.watch.side_effect = ElsewhereError((0, b"mine"), 2)
     session.require_access.side_effect = _require_access
-    connection = Mock(session=session, gateway=SimpleNamespace(table={b"WATCH": None}))
+    connection = Mock(session=session, gateway=SimpleNamespace(table={b"WATCH": None}, statistics=Mock()))
     transactions = ConnectionTransactions(cast("Any", connection), Mock())
     with pytest.raises(RedisError, match="NOPERM"):
         transactions.run(b"WATCH", [b"WATCH", *keys])

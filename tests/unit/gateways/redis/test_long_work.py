@@ -147,7 +147,7 @@ def test_nobody_sees_a_part_of_a_command_and_others_do_not_wait() -> None:
         assert server.written == []
         await held.value.work.until_over()
         assert call(second, [b"XPENDING", b"s", b"g"]).startswith(b"*4\r\n:0\r\n")
-        assert call(first, []) == b":10\r\n"
+        assert call(first, [b"XGROUP", b"DELCONSUMER", b"s", b"g", b"alice"]) == b":10\r\n"
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         ((stream, journal),) = server.written
