@@ -85,6 +85,9 @@ def test_a_share_consumer_is_a_consumer_of_the_group(broker: BrokerProcess, redi
     name = member.member_id.encode()
     assert pending(redis, key) == [(b"1-0", b"alice", 1), (b"2-0", name, 1), (b"3-0", name, 1)]
     (first, last, _) = taken[0][0]
+    for kind in (ACCEPT, RELEASE, RENEW):  # an offset twice: nothing is done
+        assert member.settle((first, first, ACCEPT), (first, first, kind)) == ErrorCode.INVALID_RECORD_STATE
+    assert pending(redis, key) == [(b"1-0", b"alice", 1), (b"2-0", name, 1), (b"3-0", name, 1)]
     assert member.settle((first, first, ACCEPT)) == ErrorCode.NONE
     assert pending(redis, key) == [(b"1-0", b"alice", 1), (b"3-0", name, 1)]
     assert redis.call("XCLAIM", key, GROUP, "alice", "0", "3-0", "JUSTID") == [b"3-0"]

@@ -1,8 +1,9 @@
 """Commands of consumer groups: XGROUP, XREADGROUP, XACK, XACKDEL, XNACK."""
 
 from bisect import bisect_right
-from collections.abc import Generator
-from itertools import islice
+from collections.abc import Generator, Iterator
+from heapq import merge
+from itertools import groupby, islice
 
 from ottla.broker.access import Operation
 from ottla.gateways.redis.add_commands import none_of, parse_policy_and_ids, result
@@ -153,9 +154,12 @@ _Wanted = tuple[bytes, Stream, Group, int | None]
 
 def _read(session: Session, arguments: list[bytes], options: ReadOptions, wanted: list[_Wanted]) -> Steps:
     now_ms, protocol, room = session.now_ms, session.protocol, Room(options)
-    plans = []
+    plans: list[_Plan | None] = []
+    before: dict[Group, _Before] = {}
     for _, stream, group, after in wanted:
-        plans.append((yield from _plan(options, room, stream, group, after, now_ms)))
+        plans.append(
+            (yield from _plan(options, room, stream, group, after, now_ms, before.setdefault(group, _Before(group))))
+        )
     items: list[tuple[bytes, Reply]] = []
     for (key, stream, group, after), plan in zip(wanted, plans, strict=True):
         session.keyspace.changes += (options.consumer not in group.consumers) + (plan is not None and after is None)
@@ -181,23 +185,41 @@ class _Plan:
         self.fresh_ids: list[int] = []
 
 
+class _Before:
+    """What a command gives of a group by keys that it names before: a key may be named twice."""
+
+    def __init__(self, group: Group) -> None:
+        self.last_id = group.last_id
+        self.claimed: set[int] = set()
+        self.fresh: list[list[int]] = []
+        """What is pending with the consumer."""
+
+    def held(self, held: Iterator[int], after: int) -> Iterator[int]:
+        """What the consumer has behind an id, of that what it `held` before."""
+        if not self.fresh and not self.claimed:
+            return held
+        claimed = sorted(each for each in self.claimed if each > after)
+        fresh = (islice(ids, bisect_right(ids, after), None) for ids in self.fresh)
+        return (each for each, _ in groupby(merge(held, claimed, *fresh)))
+
+
 def _plan(
-    options: ReadOptions, room: Room, stream: Stream, group: Group, after: int | None, now_ms: int
+    options: ReadOptions, room: Room, stream: Stream, group: Group, after: int | None, now_ms: int, before: _Before
 ) -> Generator[None, None, _Plan | None]:
     plan = _Plan()
     if after is not None:
         consumer = group.consumers.get(options.consumer)
         held = () if consumer is None else group.held_from(consumer, after + 1, ID_MAX)
-        for some in chunks(at for at, _ in islice(held, options.count)):
+        for some in chunks(islice(before.held((at for at, _ in held), after), options.count)):
             plan.history += [(at, stream.get(at)) for at in some]
             if len(some) == SLICE:
                 yield
         return plan
     left = options.count
     if options.claim_ms is not None:
-        left = yield from _plan_claims(plan, left, room, stream, group, now_ms, options.claim_ms)
-    if left != 0 and stream.has_after(group.last_id):
-        for entries in chunks(islice(stream.range(group.last_id + 1, stream.last_id), left)):
+        left = yield from _plan_claims(plan, left, room, stream, group, now_ms, options.claim_ms, before)
+    if left != 0 and stream.has_after(before.last_id):
+        for entries in chunks(islice(stream.range(before.last_id + 1, stream.last_id), left)):
             fresh = [each for each in entries if room.take(each[1])] if room.is_bounded else entries
             plan.fresh.append(fresh)
             plan.fresh_ids += [at for at, _ in fresh]
@@ -206,11 +228,21 @@ def _plan(
             yield
         if plan.fresh_ids:
             _ = stream.first_id  # may have to be read
+            before.last_id = plan.fresh_ids[-1]
+            if not options.no_ack:
+                before.fresh.append(plan.fresh_ids)
     return plan if plan.fresh_ids or plan.claimed else None
 
 
 def _plan_claims(
-    plan: _Plan, left: int | None, room: Room, stream: Stream, group: Group, now_ms: int, idle_min_ms: int
+    plan: _Plan,
+    left: int | None,
+    room: Room,
+    stream: Stream,
+    group: Group,
+    now_ms: int,
+    idle_min_ms: int,
+    before: _Before,
 ) -> Generator[None, None, int | None]:
     """What is pending for at least a time, what nobody has first, then the longest first. Returns how many entries may
     follow.
@@ -221,11 +253,14 @@ def _plan_claims(
             break
         if not number % SLICE:
             yield
+        if at in before.claimed:
+            continue
         fields = stream.get(at)
         if fields is None:
             continue
         if room.is_bounded and not room.take(fields):
             break
+        before.claimed.add(at)
         plan.claimed.append((at, fields, now_ms - pending.delivered_ms, pending.count))
         left = None if left is None else left - 1
     return left

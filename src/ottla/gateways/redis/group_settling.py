@@ -120,15 +120,19 @@ class GroupSettling:
                 self._archive(archived, now_ms)
 
     def _held(self, member_id: str, runs: list[tuple[int, int, int]]) -> dict[int, list[Hold]] | None:
-        """What a member has of some runs, by how it is settled; None where it does not have all of it."""
+        """What a member has of some runs, by how it is settled; None where it does not have all of it, or an offset is
+        named twice.
+        """
         found: dict[int, list[Hold]] = {}
+        named: set[int] = set()
         if sum(last - first + 1 for first, last, _ in runs) > self._open.holds.count:
             return None
         for first, last, kind in runs:
             for offset in range(first, last + 1):
                 hold = self._open.holds.hold(offset)
-                if hold is None or hold.lease.member_id != member_id:
+                if hold is None or hold.lease.member_id != member_id or offset in named:
                     return None
+                named.add(offset)
                 found.setdefault(kind, []).append(hold)
         return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -192,6 +193,33 @@ def test_a_command_that_found_nothing_looks_again_where_something_came_before_it
                 call(session, command)
 
     asyncio.run(run())
+
+
+def test_a_key_that_a_command_names_twice_gives_its_entries_once() -> None:
+    async def run(slice_size: int) -> tuple[list[bytes], Group]:
+        with slices_of(slice_size):
+            server = StreamsInMemory(b"s")
+            session = server.session()
+            for number in range(1, 7):
+                await server.run(session, b"XADD", b"s", b"%d-0" % number, b"f", b"v")
+            await server.run(session, b"XGROUP", b"CREATE", b"s", b"g", b"0")
+            read = (b"XREADGROUP", b"GROUP", b"g", b"alice", b"COUNT", b"2", b"STREAMS", b"s", b"s")
+            replies = [
+                await server.run(session, *read, *after) for after in ((b">", b">"), (b">", b"0"), (b">", b"4-0"))
+            ]
+            claim = (b"XREADGROUP", b"GROUP", b"g", b"bob", b"CLAIM", b"0", b"STREAMS", b"s", b"s", b">", b">")
+            return [*replies, await server.run(session, *claim)], server.streams[b"s"].groups[b"g"]
+
+    for slice_size in (1, 2, 1_000):
+        replies, group = asyncio.run(run(slice_size))
+        assert [re.findall(rb"(\d)-0\r\n", each) for each in replies] == [
+            [b"1", b"2", b"3", b"4"],
+            [b"5", b"6", b"1", b"2"],
+            [b"5", b"6"],
+            [b"1", b"2", b"3", b"4", b"5", b"6"],
+        ]
+        assert [each.count for _, each in group.pending_from(0, 1 << 128)] == [3, 3, 2, 2, 3, 3]
+        assert group.entries_read == 6
 
 
 @given(st.data())
