@@ -245,6 +245,7 @@ class RedisConnection:
 
         def done(task: asyncio.Task[None]) -> None:
             self._task = None
+            work.close()  # where the client was gone before it began
             if self._is_over or task.cancelled():
                 return
             if task.exception() is not None:

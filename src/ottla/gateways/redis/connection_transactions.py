@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from ottla.gateways.redis import reply as replies
@@ -16,6 +17,7 @@ from ottla.gateways.redis.transaction import encoded, finish_queued, places_of_a
 if TYPE_CHECKING:
     from ottla.gateways.redis.connection import RedisConnection
     from ottla.gateways.redis.forwarded_commands import ForwardedCommands
+    from ottla.gateways.redis.stream_log import Flush
 
 QUEUED_MAX: Final = 100_000
 
@@ -116,8 +118,9 @@ class ConnectionTransactions:
         if missing is None:
             self._connection.give(encoded(answers))
         else:
-            self._gateway.hold()
-            self._connection.begin_task(self._finish_exec(queued, answers, missing))
+            awaited = set(self._gateway.keyspace.awaited)
+            rest = finish_queued(session, queued, answers, missing, awaited)
+            self._connection.begin_task(self._answer_later(rest, answers, awaited))
 
     def _leader_of(self, queued: list[list[bytes]]) -> int | None:
         """The broker that leads all keys of a transaction, None for this one. Raises RedisError for several."""
@@ -130,11 +133,8 @@ class ConnectionTransactions:
             raise RedisError(f"EXECABORT {CROSSED}")
         return None if owner == placement.own_id else owner
 
-    async def _finish_exec(self, queued: list[list[bytes]], answers: list[bytes], missing: Exception) -> None:
-        try:
-            await finish_queued(self._session, queued, answers, missing)
-            self._connection.give(encoded(answers))
-        finally:
-            self._gateway.release()
+    async def _answer_later(self, rest: asyncio.Task[None], answers: list[bytes], awaited: set[Flush]) -> None:
+        await asyncio.shield(rest)
+        self._gateway.keyspace.awaited |= awaited
+        self._connection.give(encoded(answers))
         self._connection.finish_answers()
-        self._gateway.serve_waiters()

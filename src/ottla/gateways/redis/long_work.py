@@ -131,15 +131,13 @@ class LongWork:
         await asyncio.shield(self._task)
 
     async def _run(self) -> None:
-        try:
-            while True:
-                await next_turn()
-                if not self._step():
-                    return
-        finally:
-            for stream in self._streams:
-                self._keyspace.let_go(stream)
-            self._keyspace.serve_waiters()
+        is_over = False
+        while not is_over:  # where the broker stops before that, nothing of it is written
+            await next_turn()
+            is_over = not self._step()
+        for stream in self._streams:
+            self._keyspace.let_go(stream)
+        self._keyspace.serve_waiters()
 
     def _step(self) -> bool:
         keyspace = self._keyspace

@@ -188,12 +188,7 @@ class PeerCommands:
         awaited |= keyspace.awaited
         keyspace.awaited = outside
         if missing is not None:
-            gateway.hold()
-            try:
-                await finish_queued(session, asked.commands, answers, missing)
-                awaited |= keyspace.awaited
-            finally:
-                gateway.release()
+            await asyncio.shield(finish_queued(session, asked.commands, answers, missing, awaited))
         gateway.serve_waiters()
         return Outcome(REPLY, encoded(answers))
 

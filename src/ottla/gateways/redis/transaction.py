@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.gateways.redis import reply as replies
@@ -18,6 +19,7 @@ from ottla.model.errors import ApiError
 
 if TYPE_CHECKING:
     from ottla.gateways.redis.session import Session
+    from ottla.gateways.redis.stream_log import Flush
 
 MISSING = (NodeMissingError, TopicMissingError, LoadingError)
 """What a command raises that can run once something has been fetched."""
@@ -58,11 +60,33 @@ def run_queued(session: Session, queued: list[list[bytes]], answers: list[bytes]
     return None
 
 
-async def finish_queued(
-    session: Session, queued: list[list[bytes]], answers: list[bytes], missing: Exception | None
+def finish_queued(
+    session: Session, queued: list[list[bytes]], answers: list[bytes], missing: Exception, awaited: set[Flush]
+) -> asyncio.Task[None]:
+    """Run the rest of a transaction, to its end whatever its client does meanwhile; all other commands are held until
+    then. `awaited` takes the changes that the answers rest on.
+    """
+    session.gateway.hold()
+    return session.gateway.broker.tasks.spawn(_finish(session, queued, answers, missing, awaited), "redis-exec")
+
+
+async def _finish(
+    session: Session, queued: list[list[bytes]], answers: list[bytes], missing: Exception | None, awaited: set[Flush]
 ) -> None:
-    """Run the rest of a transaction; all other commands are held, and are to be released by the caller."""
-    fetched = Fetched()
+    gateway = session.gateway
+    try:
+        await _run_rest(session, queued, answers, missing, awaited)
+    except Exception:
+        gateway.release()
+        raise
+    gateway.release()  # not where the broker stops: a part of a transaction is not to be written
+    gateway.serve_waiters()
+
+
+async def _run_rest(
+    session: Session, queued: list[list[bytes]], answers: list[bytes], missing: Exception | None, awaited: set[Flush]
+) -> None:
+    fetched, keyspace = Fetched(), session.keyspace
     while missing is not None:
         try:
             await session.gateway.fetch(missing, fetched, session)
@@ -71,7 +95,11 @@ async def finish_queued(
         except RedisError as error:
             answers.append(replies.error(error.line))
         fetched.hold()
-        missing = run_queued(session, queued, answers)
+        outside, keyspace.awaited = keyspace.awaited, awaited
+        try:
+            missing = run_queued(session, queued, answers)
+        finally:
+            keyspace.awaited = outside
 
 
 def encoded(answers: list[bytes]) -> bytes:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
+from ottla.gateways.redis import add_commands, group_commands, info_commands, long_work, pending_commands
 from ottla.gateways.redis import stream_records as records
 from ottla.gateways.redis.command_call import call
 from ottla.gateways.redis.command_statistics import CommandStatistics
@@ -21,6 +23,15 @@ from ottla.gateways.redis.stream_log import Flush
 from ottla.model.principal import ANONYMOUS
 
 
+@contextmanager
+def slices_of(count: int) -> Iterator[None]:
+    """Commands deal with so many entries in one turn."""
+    with ExitStack() as patches:
+        for module in (long_work, add_commands, group_commands, info_commands, pending_commands):
+            patches.enter_context(patch.object(module, "SLICE", count))
+        yield
+
+
 class Tasks:
     """Spawns tasks, and remembers them."""
 
@@ -32,6 +43,11 @@ class Tasks:
         self.all.add(task)
         task.add_done_callback(self.all.discard)
         return task
+
+
+async def _until_free(missing: HeldError, fetched: Any, session: Session) -> None:
+    del fetched, session
+    await missing.work.until_over()
 
 
 class StreamsInMemory:
@@ -49,6 +65,7 @@ class StreamsInMemory:
         self.gateway: Any = Mock(broker=broker, keyspace=self.keyspace, table=command_table(), has_rules=False)
         self.gateway.logins.is_required = False
         self.gateway.statistics = CommandStatistics()
+        self.gateway.fetch = _until_free
         self.streams: dict[bytes, Stream] = {}
         for key in keys:
             stream = self.streams[key] = Stream(self.keyspace.limits, self.keyspace._journaled)
@@ -73,6 +90,11 @@ class StreamsInMemory:
                 return error(refusal.line)
             except HeldError as missing:
                 await missing.work.until_over()
+
+    async def tasks_over(self) -> None:
+        """Wait until no task is left that was spawned."""
+        while left := self.gateway.broker.tasks.all:
+            await asyncio.wait(set(left))
 
     def read_again(self, key: bytes) -> Stream:
         """The stream of a key as a restart makes it of all that was journaled."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.gateways.redis.group import Group
-from ottla.gateways.redis.group_commands import _Plan, _plan_claims
+from ottla.gateways.redis.group_commands import _Before, _Plan, _plan_claims
 from ottla.gateways.redis.read_commands import ReadOptions, Room
 
 
@@ -117,7 +117,7 @@ def test_entries_that_are_not_claimed_are_not_looked_at() -> None:
     stream: Any = Mock()
     stream.get.side_effect = lambda entry_id: None if entry_id == 3 else [b"f", b"v"]
     plan, options = _Plan(), ReadOptions()
-    for _ in _plan_claims(plan, 2, Room(options), stream, group, 100, 10):
+    for _ in _plan_claims(plan, 2, Room(options), stream, group, 100, 10, _Before(group)):
         pass
     assert plan.claimed == [(5, [b"f", b"v"], 100, 7), (2, [b"f", b"v"], 80, 1)]
     assert [each.args[0] for each in stream.get.call_args_list] == [5, 3, 2]

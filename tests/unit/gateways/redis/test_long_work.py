@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.gateways.redis import add_commands, group_commands, info_commands, long_work, pending_commands
+from ottla.gateways.redis import group_commands
 from ottla.gateways.redis.command_call import call
 from ottla.gateways.redis.group import UNKNOWN, Group
 from ottla.gateways.redis.keyspace import HeldError
 from ottla.gateways.redis.session import BlockError
 from ottla.gateways.redis.stream import NodeLimits, Stream
 from ottla.gateways.redis.stream_records import snapshot
-from tests.unit.gateways.redis.streams_in_memory import StreamsInMemory
-
-
-@contextmanager
-def slices_of(count: int) -> Iterator[None]:
-    with ExitStack() as patches:
-        for module in (long_work, add_commands, group_commands, info_commands, pending_commands):
-            patches.enter_context(patch.object(module, "SLICE", count))
-        yield
-
+from tests.unit.gateways.redis.streams_in_memory import StreamsInMemory, slices_of
 
 _ID = st.integers(1, 9).map(lambda number: b"%d-0" % number)
 _IDS = st.lists(_ID, min_size=1, max_size=6)
