@@ -13,7 +13,7 @@ from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.broker_process import BrokerProcess
 from tests.cluster import wait_until
@@ -186,3 +186,76 @@ def test_mirror_maker_copies_a_topic(class_path: str, secured: TlsListeners, tmp
             wait_until(has_copied_all, "all lines have come")
             assert copied == LINES
             consumer.close()
+
+
+@pytest.mark.proves(client="MirrorMaker", feature="between brokers with SASL_SSL and ACLs, with the offsets of groups")
+def test_a_group_goes_on_at_the_other_broker_where_mirror_maker_says_it_was(
+    class_path: str, secured: TlsListeners, tmp_path: Path
+) -> None:
+    (tmp_path / "source").mkdir()
+    with TlsListeners(tmp_path / "source") as source:
+        for kind, name in (("topic", "mm2-"), ("group", "allowed-shop")):
+            source.allow("alice", f"--{kind}", name, "--prefixed", "--operation", "all")
+        for kind, name in (("topic", "source."), ("topic", "mm2-"), ("group", "source-mm2")):
+            secured.allow("alice", f"--{kind}", name, "--prefixed", "--operation", "all")
+        producer = Producer(source.librdkafka(SASL))
+
+        def produce(lines: list[str]) -> None:
+            for line in lines:
+                producer.produce("allowed-orders", line)
+            assert producer.flush(PATIENCE_S) == 0
+
+        def consume(where: TlsListeners, topic: str, count: int) -> list[str]:
+            """As the group, from its offset on."""
+            login = where.librdkafka(SASL)
+            consumer = Consumer({**login, "group.id": "allowed-shop", "auto.offset.reset": "earliest"})
+            consumer.subscribe([topic])
+            found: list[str] = []
+            while len(found) < count:
+                come = consumer.consume(count - len(found), PATIENCE_S)
+                assert come, f"{len(found)} of {count} records have come"
+                assert [each.error() for each in come if each.error()] == []
+                found += [each.value().decode() for each in come]
+            consumer.commit(asynchronous=False)
+            consumer.close()
+            return found
+
+        produce(LINES)
+        assert consume(source, "allowed-orders", len(LINES)) == LINES
+        settings = {
+            "clusters": "source, far",
+            "source.bootstrap.servers": source.bootstraps[SASL],
+            "far.bootstrap.servers": secured.bootstraps[SASL],
+            **{f"source.{name}": value for name, value in source.settings(SASL).items()},
+            **{f"far.{name}": value for name, value in secured.settings(SASL).items()},
+            "source->far.enabled": "true",
+            "source->far.topics": "allowed-orders",
+            "source->far.groups": "allowed-shop",
+            "source->far.sync.topic.acls.enabled": "false",
+            "source->far.sync.group.offsets.enabled": "true",
+            "source->far.sync.group.offsets.interval.seconds": "1",
+            "source->far.emit.checkpoints.interval.seconds": "1",
+            "source->far.refresh.groups.interval.seconds": "1",
+            "source->far.offset.lag.max": "0",
+            "far.offset.flush.interval.ms": "500",
+            "emit.heartbeats.enabled": "false",
+            **REPLICATION,
+            "replication.factor": "1",
+            "checkpoints.topic.replication.factor": "1",
+            "heartbeats.topic.replication.factor": "1",
+            "offset-syncs.topic.replication.factor": "1",
+            "plugin.discovery": "service_load",
+        }
+        with running(class_path, tmp_path, "mirror.MirrorMaker", file_of(tmp_path / "mm2", settings)) as process:
+            watcher = Consumer({**secured.librdkafka(SASL), "group.id": "allowed-shop"})
+
+            def is_synced() -> bool:
+                assert process.poll() is None, "it ended"
+                (found,) = watcher.committed([TopicPartition("source.allowed-orders", 0)], PATIENCE_S)
+                return found.offset == len(LINES)
+
+            wait_until(is_synced, "the group has its offset")
+            watcher.close()
+            later = [f"later {number}" for number in range(10)]
+            produce(later)
+            assert consume(secured, "source.allowed-orders", len(later)) == later
