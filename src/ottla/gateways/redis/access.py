@@ -59,6 +59,8 @@ RULES: Final = {
     **dict.fromkeys(("keys", "scan", "dbsize", "randomkey", "info"), _DESCRIBE),
     **dict.fromkeys(("ping", "echo", "select", "auth", "hello", "quit", "reset", "time", "wait"), _OPEN),
     **dict.fromkeys(("acl", "client", "config", "command"), _OPEN),
+    **dict.fromkeys(("function", "script", "slowlog", "latency", "module", "cluster", "debug"), _OPEN),
+    **dict.fromkeys(("readonly", "readwrite", "asking", "lastsave", "role"), _OPEN),
     **dict.fromkeys(("multi", "exec", "discard", "unwatch"), _OPEN),
 }
 """By the names of commands. What subcommands need besides is below."""

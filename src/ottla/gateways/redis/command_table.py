@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ottla.gateways.redis import (
+    absent_commands,
     acl_commands,
     add_commands,
     connection_commands,
@@ -117,6 +118,18 @@ _COMMANDS: Final = (
     Command("info", connection_commands.info, -1, ("loading",)),
     Command("config", connection_commands.config, -2, ("admin",)),
     Command("acl", acl_commands.acl, -2, ("noscript", "admin"), subcommands=acl_commands.ACL_ARITIES),
+    Command("function", absent_commands.function, -2, ("noscript",), subcommands=absent_commands.FUNCTION_ARITIES),
+    Command("script", absent_commands.script, -2, ("noscript",), subcommands=absent_commands.SCRIPT_ARITIES),
+    Command("slowlog", absent_commands.slow_log, -2, ("admin",), subcommands=absent_commands.SLOWLOG_ARITIES),
+    Command("latency", absent_commands.latency, -2, ("admin",), subcommands=absent_commands.LATENCY_ARITIES),
+    Command("module", absent_commands.module, -2, ("admin",), subcommands=absent_commands.MODULE_ARITIES),
+    Command("cluster", absent_commands.cluster, -2, subcommands=absent_commands.CLUSTER_ARITIES),
+    Command("readonly", absent_commands.cluster, 1, ("fast",)),
+    Command("readwrite", absent_commands.cluster, 1, ("fast",)),
+    Command("asking", absent_commands.cluster, 1, ("fast",)),
+    Command("debug", absent_commands.debug, -2, ("admin", "noscript")),
+    Command("lastsave", absent_commands.last_save, 1, ("fast",)),
+    Command("role", absent_commands.role, 1, ("noscript", "fast")),
     Command("command", connection_commands.command, -1, ("loading",)),
 )
 

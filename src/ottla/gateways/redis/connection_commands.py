@@ -214,8 +214,13 @@ def config(session: Session, arguments: list[bytes]) -> Reply:
         return {key: value for key, value in values.items() if any(matches(each, key) for each in wanted)}
     if name == b"SET" and len(arguments) >= 4 and len(arguments) % 2 == 0:
         pairs = list(zip(arguments[2::2], arguments[3::2], strict=True))
-        for key, value in pairs:
+        names = [key.lower() for key, _ in pairs]
+        for number, (key, value) in enumerate(pairs):
             server_info.check_config(session, key.lower(), value)
+            if key.lower() in names[:number]:
+                raise RedisError(
+                    b"ERR CONFIG SET failed (possibly related to argument '%s') - duplicate parameter" % key
+                )
         for key, value in pairs:
             server_info.set_config(session, key.lower(), value)
         return OK

@@ -249,13 +249,13 @@ def pexpire_time(session: Session, arguments: list[bytes]) -> Reply:
 def object_of(session: Session, arguments: list[bytes]) -> Reply:
     """OBJECT ENCODING and its like."""
     name = arguments[1].upper()
+    if session.find(arguments[2]) is None:
+        return None
     if name == b"FREQ":
         raise RedisError(
             "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when "
             "switching between policies at runtime LRU and LFU data will take some time to adjust."
         )
-    if session.find(arguments[2]) is None:
-        return None
     return {b"ENCODING": b"stream", b"REFCOUNT": 1, b"IDLETIME": 0}[name]
 
 

@@ -15,10 +15,9 @@ zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore zrevr
 zunionstore
 """
 _NOT_SERVED: Final = """
-asking bgrewriteaof bgsave cluster copy debug dump eval eval_ro evalsha evalsha_ro failover fcall fcall_ro
-function lastsave latency migrate module monitor psubscribe psync publish pubsub punsubscribe readonly readwrite
-replicaof restore role save script shutdown slaveof slowlog spublish ssubscribe subscribe sunsubscribe swapdb
-sync unsubscribe waitaof xidmprecord
+bgrewriteaof bgsave copy dump eval eval_ro evalsha evalsha_ro failover fcall fcall_ro migrate monitor psubscribe
+psync publish pubsub punsubscribe replicaof restore save shutdown slaveof spublish ssubscribe subscribe
+sunsubscribe swapdb sync unsubscribe waitaof xidmprecord
 """
 OF_OTHER_TYPES: Final = frozenset(_OF_OTHER_TYPES.split())
 """Those of strings, lists, hashes, sets and other types."""

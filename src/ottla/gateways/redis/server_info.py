@@ -128,6 +128,10 @@ def config_values(session: Session) -> dict[bytes, bytes]:
         b"appendfsync": b"always",
         b"save": b"",
         b"timeout": b"0",
+        b"cluster-enabled": b"no",
+        b"slowlog-log-slower-than": b"-1",
+        b"latency-monitor-threshold": b"0",
+        b"latency-tracking": b"no",
     }
 
 
