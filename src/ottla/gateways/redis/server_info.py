@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ottla.gateways.redis.acl_commands import DEFAULT_USER
@@ -27,13 +28,14 @@ def info(session: Session, wanted: list[str]) -> bytes:
     texts = []
     for name in names:
         lines = "".join(f"{key}:{value}\r\n" for key, value in sections[name].items())
-        texts.append(f"# {name.capitalize()}\r\n{lines}")
+        texts.append(f"# {'CPU' if name == 'cpu' else name.capitalize()}\r\n{lines}")
     return "\r\n".join(texts).encode()
 
 
 def _sections(session: Session) -> dict[str, dict[str, object]]:
     gateway = session.gateway
     uptime_s = (session.now_ms - gateway.started_ms) // 1000
+    times, memory_bytes = os.times(), _memory_bytes()
     keyspace: dict[str, object] = {}
     for number in range(len(session.keyspace.databases)):
         streams = list(session.live(number))
@@ -59,7 +61,12 @@ def _sections(session: Session) -> dict[str, dict[str, object]]:
             "total_blocking_keys": gateway.blocking_keys,
             "total_blocking_keys_on_nokey": 0,
         },
-        "memory": {"used_memory": 0, "maxmemory": 0, "maxmemory_policy": "noeviction"},
+        "memory": {
+            "used_memory": memory_bytes,
+            "used_memory_rss": memory_bytes,
+            "maxmemory": 0,
+            "maxmemory_policy": "noeviction",
+        },
         "persistence": {
             "loading": 0,
             "async_loading": 0,
@@ -73,10 +80,20 @@ def _sections(session: Session) -> dict[str, dict[str, object]]:
         },
         "commandstats": gateway.statistics.of_commands(),
         "errorstats": gateway.statistics.of_errors(),
-        "replication": {"role": "master", "connected_slaves": 0},
+        "replication": {"role": "master", "connected_slaves": 0, "master_repl_offset": 0},
+        "cpu": {"used_cpu_sys": f"{times.system:.6f}", "used_cpu_user": f"{times.user:.6f}"},
         "cluster": {"cluster_enabled": 0},
         "keyspace": keyspace,
     }
+
+
+def _memory_bytes() -> int:
+    """What the process has in memory; 0 where the system does not tell."""
+    try:
+        with Path("/proc/self/statm").open("rb") as pages:
+            return int(pages.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
 
 
 def client_line(session: Session) -> bytes:
