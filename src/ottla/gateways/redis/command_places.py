@@ -1,10 +1,16 @@
 """Which keys a command names, so that it is known which brokers lead them."""
 
-from ottla.gateways.redis.command_table import Command
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ottla.gateways.redis.error import RedisError
 from ottla.gateways.redis.numbers import find_integer
-from ottla.gateways.redis.placement import Place
 from ottla.gateways.redis.read_commands import parse_read
+
+if TYPE_CHECKING:
+    from ottla.gateways.redis.command_table import Command
+    from ottla.gateways.redis.placement import Place
 
 
 def places_of(command: Command, arguments: list[bytes], database: int, databases: int) -> list[Place]:

@@ -7,6 +7,7 @@ from ottla.gateways.redis import (
     absent_commands,
     acl_commands,
     add_commands,
+    command_command,
     connection_commands,
     group_commands,
     info_commands,
@@ -130,7 +131,7 @@ _COMMANDS: Final = (
     Command("debug", absent_commands.debug, -2, ("admin", "noscript")),
     Command("lastsave", absent_commands.last_save, 1, ("fast",)),
     Command("role", absent_commands.role, 1, ("noscript", "fast")),
-    Command("command", connection_commands.command, -1, ("loading",)),
+    Command("command", command_command.command, -1, ("loading",)),
 )
 
 TRANSACTION: Final = {b"MULTI": 1, b"EXEC": 1, b"DISCARD": 1, b"WATCH": -2, b"UNWATCH": 1}

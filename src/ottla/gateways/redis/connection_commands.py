@@ -1,9 +1,9 @@
-"""Commands about the connection and the server: PING, HELLO, CLIENT, SELECT, INFO, CONFIG, COMMAND and others."""
+"""Commands about the connection and the server: PING, HELLO, CLIENT, SELECT, INFO, CONFIG and others."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ottla.gateways.redis import server_info
 from ottla.gateways.redis.acl_commands import DEFAULT_USER
@@ -11,11 +11,8 @@ from ottla.gateways.redis.config import VERSION
 from ottla.gateways.redis.error import SYNTAX, RedisError, arity, unknown_or_wrong
 from ottla.gateways.redis.glob import matches
 from ottla.gateways.redis.numbers import find_integer, integer
-from ottla.gateways.redis.reply import NULL_ARRAY, OK, PONG, RESP2, RESP3, Reply, Simple, Verbatim
+from ottla.gateways.redis.reply import OK, PONG, RESP2, RESP3, Reply, Simple, Verbatim
 from ottla.gateways.redis.session import QuitError, Session
-
-if TYPE_CHECKING:
-    from ottla.gateways.redis.command_table import Command
 
 _NOT_CONFIGURED: Final = (
     "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration "
@@ -25,6 +22,7 @@ _HELLO_FIRST: Final = (
     "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> "
     "option can be used to authenticate the client and select the RESP protocol version at the same time"
 )
+_CLIENT_TYPES: Final = frozenset({b"normal", b"master", b"slave", b"replica", b"pubsub"})
 _NAME: Final = re.compile(rb"[!-~]*").fullmatch
 NAME_BYTES_MAX: Final = 64 * 1024
 """Of what a client calls itself and its library: it is kept with the connection."""
@@ -143,9 +141,24 @@ def client(session: Session, arguments: list[bytes]) -> Reply:
         case b"INFO" if count == 2:
             return Verbatim(server_info.client_line(session) + b"\n")
         case b"LIST":
-            lines = [server_info.client_line(each) for each in session.gateway.sessions]
+            lines = [server_info.client_line(each) for each in _listed(session, arguments)]
             return Verbatim(b"".join(line + b"\n" for line in lines))
     return _rare_client(session, name, arguments)
+
+
+def _listed(session: Session, arguments: list[bytes]) -> list[Session]:
+    """The clients that CLIENT LIST is to show."""
+    option, values = (arguments[2].upper(), arguments[3:]) if len(arguments) > 2 else (b"", [])
+    if option == b"TYPE" and len(values) == 1:
+        if values[0].lower() not in _CLIENT_TYPES:
+            raise RedisError(b"ERR Unknown client type '%s'" % values[0])
+        return session.gateway.sessions if values[0].lower() == b"normal" else []
+    if option == b"ID" and values:
+        wanted = {integer(each, "ERR Invalid client ID") for each in values}
+        return [each for each in session.gateway.sessions if each.identity in wanted]
+    if option:
+        raise RedisError(SYNTAX)
+    return session.gateway.sessions
 
 
 def _rare_client(session: Session, name: bytes, arguments: list[bytes]) -> Reply:
@@ -230,31 +243,6 @@ def config(session: Session, arguments: list[bytes]) -> Reply:
         session.gateway.reset_statistics()
         return OK
     raise unknown_or_wrong(arguments[1], "config")
-
-
-def command(session: Session, arguments: list[bytes]) -> Reply:
-    """COMMAND and its subcommands."""
-    table = session.gateway.table
-    if len(arguments) == 1:
-        return [_described(each) for each in table.values()]
-    name = arguments[1].upper()
-    if name == b"COUNT" and len(arguments) == 2:
-        return len(table)
-    if name == b"INFO":
-        if len(arguments) == 2:
-            return [_described(each) for each in table.values()]
-        found = [table.get(each.upper()) for each in arguments[2:]]
-        return [NULL_ARRAY if each is None else _described(each) for each in found]
-    if name == b"LIST" and len(arguments) == 2:
-        return [each.name.encode() for each in table.values()]
-    if name == b"DOCS":
-        return {}
-    raise unknown_or_wrong(arguments[1], "command")
-
-
-def _described(each: Command) -> Reply:
-    flags: list[Reply] = [Simple(flag.encode()) for flag in each.flags]
-    return [each.name.encode(), each.arity, flags, each.first_key, each.last_key, each.key_step, [], [], [], []]
 
 
 def unknown_subcommand(name: bytes, command_name: str) -> RedisError:
