@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ottla.client.arguments import check_kinds
 from ottla.client.errors import InvalidOptionError
+from ottla.security.file_states import FileStates, file_states
 from ottla.security.tls_config import Store, TlsConfig
 from ottla.settings.definition import InvalidSettingError
 from ottla.settings.value import parse_list
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     import ssl
 
 _CONTEXTS_MAX: Final = 16
+_LAST: Final[dict[ClientTls, ssl.SSLContext]] = {}
+"""What was read last for which settings."""
 _STORE_TYPES: Final = ("", "PEM", "PKCS12", "JKS")
 _VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 
@@ -35,7 +38,9 @@ class TlsSource(Protocol):
 
 
 class ClientTls(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
-    """A `TlsSource` of settings. Read once by all clients of a process that have the same."""
+    """A `TlsSource` of settings. Files are read once by all clients of a process that have the same, and again by the
+    next connection when they have changed.
+    """
 
     ssl_keystore_type: str = ""
     """PEM or PKCS12; empty where the file says it."""
@@ -72,7 +77,16 @@ class ClientTls(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
 
     def context(self) -> ssl.SSLContext:
         """As `TlsSource` says."""
-        return _context_of(self)
+        try:
+            made = _context_of(self, file_states(self.config))
+        except (InvalidOptionError, OSError):
+            if self in _LAST:  # somebody may be writing the files now
+                return _LAST[self]
+            raise
+        _LAST[self] = made
+        while len(_LAST) > _CONTEXTS_MAX:
+            del _LAST[next(iter(_LAST))]
+        return made
 
     @property
     def config(self) -> TlsConfig:
@@ -108,7 +122,7 @@ def _require_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
 
 
 @lru_cache(_CONTEXTS_MAX)
-def _context_of(tls: ClientTls) -> ssl.SSLContext:
+def _context_of(tls: ClientTls, _states: FileStates) -> ssl.SSLContext:
     from ottla.security.tls_context import client_context  # OpenSSL, which clients of plaintext do without
 
     try:

@@ -14,7 +14,6 @@ import re
 import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +22,7 @@ from msgspec.structs import replace
 
 from ottla.model.principal import ANONYMOUS, Principal
 from ottla.runtime.environment import Environment
+from ottla.security.file_states import FileStates, file_states
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.broker_tls_table import TLS_SETTINGS
 from ottla.settings.definition import Complaint, InvalidSettingError
@@ -46,8 +46,6 @@ _NAMES: Final = tuple(each.name for each in TLS_SETTINGS if each.name.startswith
 _NAMED_FIRST: Final = re.compile(r"(ssl\.[a-z.]+)")
 _SUBJECTS_MAX: Final = 10_000
 """Names of clients that are remembered: certificates of as many clients are read once."""
-
-FileStates = tuple[tuple[int, int, int], ...]
 
 
 class _Loaded(Struct, frozen=True):
@@ -262,19 +260,6 @@ def require_usable(settings: BrokerSettings) -> None:
     """Whether each listener that speaks TLS can. BLOCKING. Raises InvalidSettingError."""
     for listener in settings.encrypted_listeners:
         load(settings, listener)
-
-
-def file_states(config: TlsConfig) -> FileStates:
-    """What changes when somebody changes the files. BLOCKING."""
-    states = []
-    for path in config.files:
-        try:
-            found = Path(path).stat()
-        except (OSError, ValueError):
-            states.append((0, 0, 0))
-        else:
-            states.append((found.st_ino, found.st_size, found.st_mtime_ns))
-    return tuple(states)
 
 
 def _asked(settings: BrokerSettings, listener: str) -> tuple[SettingValue, ...]:

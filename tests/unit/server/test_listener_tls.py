@@ -128,7 +128,7 @@ async def test_a_broker_does_not_start_without_a_key_it_can_use(tmp_path):
     assert complaint.message.startswith(f"{complaint.setting}={tmp_path}/none.pem: No such file")
 
 
-@pytest.mark.parametrize(("lasts", "said"), [(29 * DAY, "in 29 days: replace it"), (-DAY, "has expired on")])
+@pytest.mark.parametrize(("lasts", "said"), [(29.5 * DAY, "in 29 days: replace it"), (-DAY, "has expired on")])
 async def test_a_certificate_that_ends_soon_is_warned_of_once_a_day(tmp_path, caplog, lasts: timedelta, said: str):
     caplog.set_level(logging.WARNING)
     path = AUTHORITY.identity("broker", lasts=lasts).write_pem(tmp_path / "broker.pem")
