@@ -91,7 +91,7 @@ class RedisConnection:
         self._slots.append(slot)
         self._quota.begin()
         self._reader.feed(data)
-        if not (self._reader.is_limited and self._commands):
+        if not (self._reader.is_limited and (self._commands or self._is_busy)):
             self._read()
         self.pump()
         self._quota.end()
