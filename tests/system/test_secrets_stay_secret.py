@@ -90,6 +90,7 @@ class Party:
             "sasl.scram.users.file": str(users),
             "delegation.token.secret.key": new("delegation.token.secret.key"),
             "cluster.secret": new("cluster.secret"),
+            "cluster.secret.accepted": new("cluster.secret.accepted"),
             "metadata.zookeeper.credentials": f"broker:{new('metadata.zookeeper.credentials')}",
             "zookeeper.ssl.keystore.password": new("zookeeper.ssl.keystore.password"),
             "zookeeper.ssl.truststore.password": new("zookeeper.ssl.truststore.password"),

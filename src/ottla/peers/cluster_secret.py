@@ -14,7 +14,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from ottla.model.scram_credential import ScramCredential
 from ottla.security.scram import (
     ITERATIONS_MIN,
     SCRAM_SHA_512,
@@ -23,6 +22,7 @@ from ottla.security.scram import (
     base64_of,
     credential_of,
 )
+from ottla.security.scram_server import AnyOf
 
 MECHANISM: Final[Mechanism] = SCRAM_SHA_512
 ITERATIONS: Final = ITERATIONS_MIN
@@ -39,6 +39,8 @@ class BrokerIdentity(Struct, frozen=True):
     broker_id: int
     cluster_id: str
     secret: bytes
+    accepted: tuple[bytes, ...] = ()
+    """Other secrets that brokers may prove to this one while the secret is replaced; it proves none of them."""
 
 
 def nonce(random_bytes: bytes) -> str:
@@ -61,13 +63,14 @@ def broker_id_of(user: str) -> int:
 class ClusterCredential:
     """What this broker checks other brokers against: made of the secret once, milliseconds of work."""
 
-    __slots__ = ("_credential", "_identity")
+    __slots__ = ("_credentials", "_identity")
 
     def __init__(self, identity: BrokerIdentity, salt: bytes) -> None:
         self._identity = identity
-        self._credential = credential_of(MECHANISM, identity.secret, salt, ITERATIONS)
+        secrets = (identity.secret, *identity.accepted)
+        self._credentials = AnyOf(tuple(credential_of(MECHANISM, each, salt, ITERATIONS) for each in secrets))
 
-    def of(self, user: str, said: Mapping[str, str]) -> ScramCredential:
+    def of(self, user: str, said: Mapping[str, str]) -> AnyOf:
         """What to check a broker against that says this about itself. Raises ScramError for one that is wrong here."""
         own = self._identity
         if said.get(CLUSTER) != own.cluster_id:
@@ -76,4 +79,4 @@ class ClusterCredential:
             raise ScramError(f"it means to reach another broker; this is broker {own.broker_id}")
         if broker_id_of(user) == own.broker_id:
             raise ScramError(f"it says it is broker {own.broker_id}, which is this one")
-        return self._credential
+        return self._credentials

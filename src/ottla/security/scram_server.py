@@ -38,6 +38,12 @@ class Vouched(Struct, frozen=True):
     expires_ms: int
 
 
+class AnyOf(Struct, frozen=True):
+    """Several credentials of one salt and number of iterations, of which a client proves one."""
+
+    credentials: tuple[ScramCredential, ...]
+
+
 class CredentialMissingError(Exception):
     """What to check a user against is not here yet: await `load`, and have the same message answered again."""
 
@@ -46,7 +52,7 @@ class CredentialMissingError(Exception):
         self.load = load
 
 
-CredentialOf = Callable[[str, Mapping[str, str]], ScramCredential | Vouched]
+CredentialOf = Callable[[str, Mapping[str, str]], ScramCredential | Vouched | AnyOf]
 """What to check a user against, by the name and the extensions of its first message. Raises ScramError to refuse it;
 one that is merely unknown is better given a credential nobody has, so that names cannot be tried out."""
 
@@ -63,8 +69,8 @@ class ScramServer:
     __slots__ = (
         "_bare",
         "_challenge",
-        "_credential",
         "_credential_of",
+        "_credentials",
         "_header",
         "_mechanism",
         "_nonce",
@@ -84,7 +90,7 @@ class ScramServer:
         self._credential_of = credential_of
         self._nonce = nonce
         self._header = self._bare = self._challenge = self._user = ""
-        self._credential: ScramCredential | None = None
+        self._credentials: tuple[ScramCredential, ...] = ()
         self._vouched: Vouched | None = None
         self._step = _Step.FIRST
         self.user: str | None = None
@@ -115,7 +121,11 @@ class ScramServer:
             self._step = _Step.FIRST
             raise
         self._vouched = found if isinstance(found, Vouched) else None
-        self._credential = credential = found.credential if isinstance(found, Vouched) else found
+        if isinstance(found, AnyOf):
+            self._credentials = found.credentials
+        else:
+            self._credentials = (found.credential if isinstance(found, Vouched) else found,)
+        credential = self._credentials[0]
         self._nonce = nonce + self._nonce
         self._challenge = f"r={self._nonce},s={base64_of(credential.salt)},i={credential.iterations}"
         self._step = _Step.FINAL
@@ -127,8 +137,6 @@ class ScramServer:
         The nonce must be the whole one of this exchange (CVE-2024-56128).
         """
         self._go(_Step.FINAL, _Step.OVER)
-        credential = self._credential
-        assert credential is not None
         text = text_of(message)
         pairs = attributes_of(text)
         keys = [key for key, _ in pairs]
@@ -140,15 +148,20 @@ class ScramServer:
         if not hmac.compare_digest(nonce.encode(), self._nonce.encode()):
             raise ScramError("the client's second message is of another exchange")
         said = f"{self._bare},{self._challenge},{text[: text.rindex(',p=')]}".encode()
-        hidden = signature(self._mechanism, credential.stored_key, said)
-        if len(proof) != len(hidden) or not hmac.compare_digest(
-            hash_of(self._mechanism, exclusive_or(proof, hidden)), credential.stored_key
-        ):
+        proven = [each for each in self._credentials if self._is_proven(each, said, proof)]
+        if not proven:
             raise ScramError("the client did not prove that it knows the password")
+        credential = proven[0]
         self.user = self._user
         if self._vouched is not None:
             self.user, self.expires_ms, self.by_token = self._vouched.user, self._vouched.expires_ms, True
         return f"v={base64_of(signature(self._mechanism, credential.server_key, said))}".encode()
+
+    def _is_proven(self, credential: ScramCredential, said: bytes, proof: bytes) -> bool:
+        hidden = signature(self._mechanism, credential.stored_key, said)
+        return len(proof) == len(hidden) and hmac.compare_digest(
+            hash_of(self._mechanism, exclusive_or(proof, hidden)), credential.stored_key
+        )
 
     def _go(self, expected: _Step, following: _Step) -> None:
         if self._step is not expected:

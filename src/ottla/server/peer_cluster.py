@@ -56,9 +56,15 @@ from ottla.server.partition_manager import PartitionManager
 from ottla.server.replica_directory_assignments import ReplicaDirectoryAssignments
 from ottla.server.replication import Replication, selector_of
 from ottla.settings.broker_settings import BrokerSettings
+from ottla.settings.definition import InvalidSettingError
 from ottla.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
+
+STORED: Final = "stored"
+"""As `cluster.secret.accepted`: the secret that the cluster made for itself."""
+ACCEPTED_CHARACTERS_MIN: Final = 16
+"""As those of `cluster.secret`."""
 
 LEAVE_MS_MAX: Final = 30_000
 """How long a broker that is to stop waits for others to lead what it leads."""
@@ -238,10 +244,17 @@ class PeerCluster:
         return self._identity
 
     async def identify(self, cluster_id: str) -> None:
-        """Learn the secret, and believe those who know it. Raises StoreError."""
+        """Learn the secret, and believe those who know it. Raises StoreError, and InvalidSettingError."""
         given = self._settings.text("cluster.secret")
-        secret = await self.deciding.lifecycle.cluster_secret() if given is None else given.encode()
-        self._identity = BrokerIdentity(self._settings.node_id, cluster_id, secret)
+        also = self._settings.text("cluster.secret.accepted")
+        if also not in (None, STORED) and len(also) < ACCEPTED_CHARACTERS_MIN:
+            raise InvalidSettingError(
+                f"cluster.secret.accepted must have at least {ACCEPTED_CHARACTERS_MIN} characters, or be {STORED}"
+            )
+        stored = await self.deciding.lifecycle.cluster_secret() if given is None or also == STORED else b""
+        accepted = () if also is None else (stored if also == STORED else also.encode(),)
+        secret = stored if given is None else given.encode()
+        self._identity = BrokerIdentity(self._settings.node_id, cluster_id, secret, accepted)
 
     def join(self, image: MetadataImage) -> None:
         """Connect to those that are there, and look for replicas that lag."""

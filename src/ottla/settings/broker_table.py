@@ -76,6 +76,15 @@ _IDENTITY_AND_LISTENERS: Final = (
         "same on every broker, in a file, because everyone on the host sees a command line.",
     ),
     _setting(
+        "cluster.secret.accepted",
+        _PASSWORD,
+        None,
+        Length(6),
+        _MEDIUM,
+        "Another secret that brokers may prove to this one while cluster.secret is replaced on one broker after the "
+        "other; the word stored stands for the one in the metadata store. Remove it afterwards.",
+    ),
+    _setting(
         "auto.leader.rebalance.enable",
         _BOOLEAN,
         "true",

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ottla.model.scram_credential import ScramCredential
     from ottla.peers.authenticator import PeerAuthenticator
     from ottla.security.sasl_server import SaslServer
-    from ottla.security.scram_server import Vouched
+    from ottla.security.scram_server import AnyOf, Vouched
 
 _log = logging.getLogger(__name__)
 
@@ -165,7 +165,7 @@ class KafkaGateway:
             of_users = authentication.credential_of(mechanism)
             is_for_users = mechanism in login.listener.mechanisms
 
-            def find(user: str, said: "Mapping[str, str]") -> "ScramCredential | Vouched":
+            def find(user: str, said: "Mapping[str, str]") -> "ScramCredential | Vouched | AnyOf":
                 login.is_peer = not is_for_users or authenticator.is_introduction(said)
                 return (of_brokers if login.is_peer else of_users)(user, said)
 
