@@ -44,6 +44,12 @@ TURN_BYTES: Final = 128 * KIB
 """The buffer that the requests of a turn share."""
 
 
+TOLD_A_TURN: Final = 8
+"""So many are told in a turn that there is something to receive for themselves, or an end; the poll says it of the
+others again, behind those who have waited for longer. Where thousands leave at once, nobody waits for all of them.
+"""
+
+
 TakeTogether: TypeAlias = "Callable[[list[Arrival], ReceiveBuffer, int], list[Arrival]]"
 """Of what was received, in a buffer, at a time of the monotonic clock."""
 
@@ -151,8 +157,12 @@ class Reactor:
                 buffer.release()
         for connection, number in lost:
             connection.receiver.on_lost(number)
+        told = 0
         for connection, events in ready:
             if events & READABLE:
+                told += 1
+                if told > TOLD_A_TURN and events == READABLE:
+                    continue
                 connection.receiver.on_readable()
             if events & WRITABLE:
                 connection.sender.on_writable()

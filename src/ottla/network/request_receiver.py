@@ -183,8 +183,9 @@ class RequestReceiver:
         itself; how many bytes. 0 where nothing comes, or where it has to receive by itself.
         """
         transport = self._transport
-        if self._life.state is not _OPEN or not self._watch.is_reading or not self._reader.is_at_rest:
-            return 0
+        watch = self._watch
+        if watch.receives or self._life.state is not _OPEN or not watch.is_reading or not self._reader.is_at_rest:
+            return 0  # among them who was looked at by the reactor, and is at its end
         try:
             count = transport.recv_into(window)
         except OSError:  # which is met again, and looked at there

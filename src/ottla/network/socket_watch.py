@@ -48,6 +48,11 @@ class SocketWatch(Protocol):
     is_reading: bool
     is_writing: bool
 
+    @property
+    def receives(self) -> bool:
+        """Whether what there is to read is received together with what others hold."""
+        ...
+
     def read(self, on: bool) -> None:
         """Watch for something to read, or not."""
         ...
@@ -97,6 +102,11 @@ class LoopSocketWatch:
         else:
             self._loop.remove_writer(self._fd)
 
+    @property
+    def receives(self) -> bool:
+        """As `SocketWatch` says."""
+        return False
+
     def receive(self, on: bool) -> None:
         """The owner receives, whenever it is called."""
 
@@ -131,6 +141,11 @@ class PolledSocketWatch:
         if on is not self.is_writing:
             self.is_writing = on
             self._change(self._events ^ WRITABLE)
+
+    @property
+    def receives(self) -> bool:
+        """As `SocketWatch` says."""
+        return self._events & RECEIVE != 0
 
     def receive(self, on: bool) -> None:
         """As `SocketWatch` says."""

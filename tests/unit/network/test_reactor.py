@@ -5,6 +5,7 @@ import socket
 import struct
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from ottla.model.errors import InvalidInputError
 from ottla.network.config import NetworkConfig
 from ottla.network.connection import Connection, ResponseSlot
 from ottla.network.connection_state import State
-from ottla.network.reactor import SHARE_BYTES, TURN_BYTES, Reactor
+from ottla.network.reactor import SHARE_BYTES, TOLD_A_TURN, TURN_BYTES, Reactor
 from ottla.network.receive_buffer import KIB, ReceiveBuffer
 from ottla.runtime.cork import Answers, NoCork
 from tests.unit.network.peers import Collect, Echo, OpenListener, Peer, framed, opened, turns, until
@@ -373,6 +374,22 @@ async def test_where_the_system_has_no_epoll_the_loop_watches_each_socket(monkey
         peer = await server.peer()
         await peer.send(struct.pack(">i", 2) + b"ok")
         assert await peer.receive_frame() == b"ok"
+
+
+async def test_of_many_who_leave_at_once_a_few_are_closed_in_a_turn():
+    async with opened(Echo) as server:
+        peers = [await server.peer() for _ in range(4 * TOLD_A_TURN + 1)]
+        await until(lambda: len(server.handlers) == len(peers))
+        stays = peers.pop()
+        for peer in peers:
+            peer.close()
+        await stays.send(framed(b"still here"))
+        counts = [0]
+        while counts[-1] < len(peers):
+            await asyncio.sleep(0)
+            counts.append(sum(handler.closed for handler in server.handlers))
+        assert max(after - before for before, after in pairwise(counts)) <= TOLD_A_TURN
+        assert await stays.receive(4 + len(b"still here")) == framed(b"still here")
 
 
 async def test_a_connection_that_another_ends_before_its_own_readiness_is_looked_at_stays_ended():
