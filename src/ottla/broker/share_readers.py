@@ -67,6 +67,8 @@ class ShareReaders:
         self._principal = broker_principal(broker_id)
         self._timer = timer
         self._peers: dict[int, _Peer] = {}
+        self._silent: dict[int, int] = {}
+        """Brokers that were forgotten and do not know it yet, and their incarnations."""
         self.readers_here: Callable[[str, UUID], int] = lambda group_id, topic_id: 0
         """How many clients of this broker read a group in a topic; said by the gateway that has them."""
 
@@ -80,7 +82,10 @@ class ShareReaders:
             return messages.encode(await self._begin_group(message))
         if isinstance(message, Readers):
             return messages.encode(self.readers_here(message.group_id, UUID(bytes=message.topic_id)))
-        return await self._answered(self._peer(broker_id, message.incarnation), message)
+        peer = self._peer(broker_id, message.incarnation)
+        if isinstance(message, Watch) and self._silent.pop(broker_id, None) == message.incarnation:
+            raise _forgotten()
+        return await self._answered(peer, message)
 
     async def _answered(self, peer: _Peer, message: Take | Settle | Store | Watch | Leave) -> bytes:
         match message:
@@ -112,8 +117,13 @@ class ShareReaders:
             peer = self._peers[broker_id] = _Peer(broker_id, incarnation)
         if peer.silent is not None:
             peer.silent.cancel()
-        peer.silent = self._timer.schedule(SILENT_MS, partial(self._forget, peer))
+        peer.silent = self._timer.schedule(SILENT_MS, partial(self._forget_silent, peer))
         return peer
+
+    def _forget_silent(self, peer: _Peer) -> None:
+        """It may have been paused, and waits for news of what it read here."""
+        self._silent[peer.broker_id] = peer.incarnation
+        self._forget(peer)
 
     def _forget(self, peer: _Peer) -> None:
         """A broker is gone, or was started anew."""
@@ -123,6 +133,7 @@ class ShareReaders:
             del self._peers[peer.broker_id]
         for number in tuple(peer.watched):
             self._close(peer, number)
+        peer.changed.set()
 
     # --- what is asked ------------------------------------------------------------------------------------------------
 
@@ -219,6 +230,9 @@ class ShareReaders:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_ms / 1000):
                 while not (events := self._events(peer)):
+                    if self._peers.get(peer.broker_id) is not peer:
+                        self._silent.pop(peer.broker_id, None)
+                        raise _forgotten()
                     peer.changed.clear()
                     await peer.changed.wait()
                 return events
@@ -302,6 +316,10 @@ class _Watched:
     def _on_timed_out(self, reader: str, runs: Iterable[Run]) -> None:
         self.timed_out.append((reader, [(first, last) for first, last, _, _ in runs]))
         self.set()
+
+
+def _forgotten() -> ApiError:
+    return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker was silent for too long, and forgotten")
 
 
 def _is_one(runs: Runs) -> bool:

@@ -573,3 +573,32 @@ async def test_readers_of_a_broker_that_is_silent_or_was_started_anew_are_forgot
         assert channel.partitions.readers == 0
         with pytest.raises(ApiError, match="not a message"):
             await readers.answered(2, b"\xff")
+
+
+async def test_a_broker_that_was_silent_is_told_that_it_was_forgotten(tmp_path: Path) -> None:
+    async with channel_over(tmp_path / "log", "elsewhere") as channel:
+        readers = channel.remote.readers
+        wanted = [messages.Wanted("a", 1, TIMEOUT_MS)]
+        take = messages.encode(messages.Take(1, 1, "c", UUID(int=1).bytes, 0, 1_000, wanted))
+        watch = messages.encode(messages.Watch(1, 0))
+        await readers.answered(2, take)
+        channel.clock.advance(SILENT_MS)
+        with pytest.raises(ApiError, match="forgotten"):
+            await readers.answered(2, watch)
+        assert messages.decode_events(await readers.answered(2, watch)) == [], "once"
+
+
+async def test_a_client_that_found_nothing_is_told_of_what_comes_though_its_broker_was_silent(tmp_path: Path) -> None:
+    async with channel_over(tmp_path / "log", "elsewhere") as channel:
+        partition = cast("Any", channel.partitions.share.partition)
+        partition.high_watermark = partition.last_stable_offset = 0
+        client = channel.client("a")
+        client.reader.set_ready(5)
+        await client.settled()
+        assert channel.partitions.readers == 1
+        partition.high_watermark = partition.last_stable_offset = 1
+        channel.clock.advance(SILENT_MS)
+        await client.settled()
+        assert (await client.next())[2] == b"m0"
+        await client.gone()
+        assert channel.partitions.readers == 0
