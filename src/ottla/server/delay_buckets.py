@@ -252,12 +252,22 @@ class DelayBuckets:
     async def _to_the_end(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call it in a thread, and do not go on before it has returned: others come into the directory after us."""
         tasks = self._environment.tasks
-        done = tasks.spawn(tasks.in_thread(function, *args, **kwargs), "delay bucket file")
+
+        async def call() -> tuple[T] | OSError:
+            try:
+                return (await tasks.in_thread(function, *args, **kwargs),)
+            except OSError as error:  # the caller says so; a task that raises is logged as a crash
+                return error
+
+        done = tasks.spawn(call(), "delay bucket file")
         try:
-            return await asyncio.shield(done)
+            result = await asyncio.shield(done)
         except asyncio.CancelledError:
             await asyncio.wait([done])
             raise
+        if isinstance(result, OSError):
+            raise result
+        return result[0]
 
     def _number(self) -> int:
         number = self._manifest.next_number

@@ -24,6 +24,7 @@ from ottla.queues.delay import (
     progress_of,
 )
 from ottla.runtime.rng import SystemRng
+from ottla.runtime.tasks import Tasks as OwnedTasks
 from ottla.server import delay_buckets
 from ottla.server.delay_buckets import DelayBuckets, runs_to_merge
 from ottla.server.delay_manifest import NAME, Manifest, manifest_bytes, manifest_of
@@ -390,6 +391,27 @@ def test_a_full_disk_leaves_everything_as_it_is(tmp_path: Path) -> None:
         assert not delivery.waiting
 
     asyncio.run(run())
+
+
+def test_a_file_that_cannot_be_written_is_told_by_the_caller_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class WithTasks:
+        tasks = OwnedTasks()
+        rng = SystemRng()
+
+    async def run() -> None:
+        log = FakeLog(tmp_path)
+        buckets = DelayBuckets(cast("Log", log), cast("Any", WithTasks), lambda: None)
+        index, position = await buckets.load(Progress(), 0)
+        (tmp_path / "delays").write_bytes(b"no directory")
+        with pytest.raises(OSError, match="delays"):
+            await buckets.flush(index, Progress(), position)
+        await asyncio.sleep(0)
+        await WithTasks.tasks.close()
+
+    asyncio.run(run())
+    assert not caplog.records
 
 
 def test_a_cancelled_schedule_does_not_come_back_by_what_was_written_without_knowing(tmp_path: Path) -> None:
