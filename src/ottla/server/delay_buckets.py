@@ -128,7 +128,11 @@ class DelayBuckets:
         return index, kept[-1].end if kept else low
 
     async def flush(self, index: DelayIndex, progress: Progress, position: int) -> None:
-        """Write what is gathered, of what lies before `position`; nothing of it is on its way. Raises OSError."""
+        """Write what is gathered, of what lies before `position`; nothing of it is on its way. Raises OSError.
+
+        The log has not been cut since it was read.
+        """
+        epoch = self._log.epoch_of_offset(position - 1)
         if not self._is_dir_made:
             await self._to_the_end(self._make_directory)
             self._is_dir_made = True
@@ -141,7 +145,6 @@ class DelayBuckets:
         except OSError:
             await self._remove([Path(path).name])
             raise
-        epoch = self._log.epoch_of_offset(position - 1)
         delays = progress.delays_between(start, position)
         runs.append(BucketRun(number, start, position, epoch, delays, [each.name for each in written]))
         await self._write(progress)

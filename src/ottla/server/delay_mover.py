@@ -67,6 +67,9 @@ COMMIT_MS: Final = 3_600_000
 COMPLAIN_MS: Final = 60_000
 """How often it is said that something waits, and why."""
 
+NOT_KNOWN: Final = 1 << 63
+"""Above every offset."""
+
 RETRY_MS_MIN: Final = 100
 RETRY_MS_MAX: Final = 1_000
 """What is due is late by no more than this once what it needs is there again: a coordinator, or the target's leader."""
@@ -166,6 +169,7 @@ class DelayMover:
             end = self._position
             while self._is_current:
                 self._news.clear()
+                self._know_end()
                 # What is late is moved before more is read: it is moved all at once.
                 has_read = self._index.late_bytes < TRANSACTION_BYTES and await self._scan()
                 if has_read and self._position < end:
@@ -190,6 +194,11 @@ class DelayMover:
     def _complain_of_disk(self, error: OSError) -> None:
         self._throttled.warning("%s: bucket files cannot be written, so little is read: %s", self._place, error)
         self._full_until_ms = self._clock.monotonic_ms() + FULL_MS
+
+    def _know_end(self) -> None:
+        """What was acknowledged before this broker led may lie above the high watermark at first, also what cancels."""
+        if self._known_before_move == NOT_KNOWN and not self._partition.is_behind_election:
+            self._known_before_move = self._partition.last_stable_offset
 
     @property
     def _may_move(self) -> bool:
@@ -235,7 +244,7 @@ class DelayMover:
         self._progress = progress.with_default_delay(self._default_delay_ms)
         if self._progress.delay_at(self._progress.end) != self._default_delay_ms:
             self._throttled.warning("%s: too many changes of its delay concern records that wait", self._place)
-        self._known_before_move = self._partition.last_stable_offset
+        self._known_before_move = NOT_KNOWN
         self._safe = 0
         self._committed_ms = self._looked_ms = self._clock.monotonic_ms()
 
@@ -278,6 +287,8 @@ class DelayMover:
         if not is_much and index.live_bytes < GATHERED_BYTES // 2:
             return True
         if self._clock.monotonic_ms() < self._full_until_ms:
+            return False
+        if not self._is_current:  # the log may have been cut, and what was read is of before
             return False
         try:
             await self._buckets.flush(index, self._progress, self._position)
@@ -369,11 +380,14 @@ class DelayMover:
             low = self._position if oldest is None else oldest
             self._looked_ms = now_ms
         progress = Progress(low, *last, max(self._progress.end, self._position), self._progress.delays)
+        if not self._is_current:  # the log may have been cut, and would tell the epoch of what was written anew
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another broker leads by now")
         leader_epoch = self._partition.log.epoch_of_offset(progress.end - 1)
         committed = CommittedOffset(progress.low, leader_epoch, progress.metadata)
         await producer.send_offsets_to_transaction({self._place: committed}, delivery_group(self._place.topic))
         await producer.commit_transaction()
         self._progress = progress
+        self._found_first[self._place] = (self._epoch, None)  # what is found from now on is of ours
         self._committed_ms = now_ms
         if has_looked and self._is_current and low > self._partition.log.log_start_offset:
             self._partition.delete_records_before(low)

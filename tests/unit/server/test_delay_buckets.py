@@ -414,6 +414,34 @@ def test_a_file_that_cannot_be_written_is_told_by_the_caller_alone(
     assert not caplog.records
 
 
+def test_a_run_has_the_epoch_of_what_was_read_also_when_the_log_is_cut_while_it_is_written(tmp_path: Path) -> None:
+    async def run() -> None:
+        delivery = Delivery(tmp_path)
+        await delivery.start()
+        delivery.append(at(100))
+        delivery.scan()
+        in_thread = Tasks.in_thread
+
+        class Cutting(Tasks):
+            async def in_thread(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+                delivery.log.epochs[0] = 7
+                return await in_thread(self, function, *args, **kwargs)
+
+        class WithCuts(Environment):
+            tasks = Cutting()
+
+        buckets = DelayBuckets(cast("Log", delivery.log), cast("Any", WithCuts), lambda: None)
+        await buckets.load(delivery.progress, 0)
+        delivery.log.epochs[0] = 0
+        await buckets.flush(delivery.index, delivery.progress, delivery.position)
+        assert delivery.log.epochs == [7]
+        written = manifest_of((tmp_path / "delays" / NAME).read_bytes())
+        assert written is not None
+        assert [run.epoch for run in written.runs] == [0]
+
+    asyncio.run(run())
+
+
 def test_a_cancelled_schedule_does_not_come_back_by_what_was_written_without_knowing(tmp_path: Path) -> None:
     async def run() -> None:
         delivery = Delivery(tmp_path)

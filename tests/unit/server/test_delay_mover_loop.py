@@ -1,0 +1,284 @@
+"""What is moved while the leader and its log change."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from ottla.client.consuming.group_offsets import CommittedOffset
+from ottla.model.topic_partition import TopicPartition
+from ottla.native import TopicRules, build_batch, decode_records
+from ottla.runtime.rng import SystemRng
+from ottla.server import delay_mover
+from ottla.server.delay_mover import DelayMover
+from ottla.server.delay_outbox import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PLACE = TopicPartition("later", 0)
+RULES = TopicRules(max_batch_bytes=10_000, max_decompressed_bytes=1 << 20)
+NOW_MS = 1_000
+STEPS = 200
+
+
+class Bytes:
+    """What was read of a log."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def read(self) -> bytes:
+        return self._data
+
+
+class FakeLog:
+    """Batches of one record."""
+
+    topic_partition = PLACE
+    log_start_offset = 0
+    opened_end_offset = 0
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = str(directory)
+        self.batches: list[bytes] = []
+
+    @property
+    def log_end_offset(self) -> int:
+        return len(self.batches)
+
+    def append(self, key: bytes, *headers: tuple[str, bytes | None]) -> None:
+        self.batches.append(bytes(build_batch([(0, key, b"v", list(headers))], base_offset=len(self.batches))))
+
+    def aborted_in(self, *_: object) -> list[Any]:
+        return []
+
+    def epoch_of_offset(self, offset: int) -> int:
+        return 3 if offset >= 0 else -1
+
+    def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
+        return (-1, -1)
+
+
+class FakePartition:
+    """One batch is read at a time."""
+
+    topic_partition = PLACE
+    leader_epoch = 3
+    is_leader = True
+    is_behind_election = False
+    last_stable_offset = 0
+
+    def __init__(self, log: FakeLog) -> None:
+        self.log = log
+        self._on_change: list[Callable[[Any], None]] = []
+
+    def subscribe(self, on_change: Callable[[Any], None]) -> None:
+        self._on_change.append(on_change)
+
+    def unsubscribe(self, on_change: Callable[[Any], None]) -> None:
+        self._on_change.remove(on_change)
+
+    def commit_up_to(self, end: int) -> None:
+        self.last_stable_offset = end
+        for each in self._on_change:
+            each(self)
+
+    def read(self, offset: int, *_: object, **__: object) -> Bytes:
+        return Bytes(self.log.batches[offset])
+
+
+class Environment:
+    """Nothing takes time, and no timer ever ends."""
+
+    rng = SystemRng()
+
+    class Tasks:
+        async def in_thread(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        def spawn(self, coroutine: Any, name: str) -> asyncio.Task[Any]:
+            return asyncio.get_running_loop().create_task(coroutine, name=name)
+
+    class Clock:
+        def now_ms(self) -> int:
+            return NOW_MS
+
+        def monotonic_ms(self) -> int:
+            return NOW_MS
+
+    class Timer:
+        async def sleep(self, ms: int) -> None:
+            await asyncio.Event().wait()
+
+        def schedule(self, ms: int, call: object) -> asyncio.Event:
+            found = asyncio.Event()
+            found.cancel = lambda: None  # type: ignore[attr-defined]
+            return found
+
+    tasks, clock, timer = Tasks(), Clock(), Timer()
+
+
+class Cluster:
+    """The cluster of the broker, where no progress is committed."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    async def connect(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Case:
+    """A mover with a producer that keeps what it sends."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.log = FakeLog(directory)
+        self.partition = FakePartition(self.log)
+        self.sent: list[bytes | None] = []
+        self.commits = 0
+        self.committed: dict[TopicPartition, CommittedOffset] = {}
+        self.found_first: dict[TopicPartition, tuple[int, CommittedOffset | None]] = {}
+        self.on_sent: Callable[[], None] = lambda: None
+        self.on_commit: Callable[[], None] = lambda: None
+        case = self
+
+        class Producer:
+            def __init__(self, *_: object, **__: object) -> None: ...
+
+            async def start(self) -> None: ...
+
+            async def init_transactions(self) -> None: ...
+
+            async def close(self, *, deliver: bool) -> None: ...
+
+            def begin_transaction(self) -> None: ...
+
+            async def send_encoded(self, topic: str, partition: int, batch: bytearray, count: int) -> None:
+                case.sent += [each[2] for each in decode_records(bytes(batch), max_decompressed_bytes=1 << 20)]
+                case.on_sent()
+
+            async def send_offsets_to_transaction(self, committed: Any, group: str) -> None:
+                self._committed = committed
+
+            async def commit_transaction(self) -> None:
+                case.commits += 1
+                case.committed = self._committed
+                case.on_commit()
+
+        async def committed_offsets(*_: object) -> dict[TopicPartition, CommittedOffset]:
+            return case.committed
+
+        monkeypatch.setattr(delay_mover, "Producer", Producer)
+        monkeypatch.setattr(delay_mover, "Cluster", Cluster)
+        monkeypatch.setattr(delay_mover, "committed_offsets", committed_offsets)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> Any:
+        class Io:
+            bootstrap = "127.0.0.1:9092"
+            clock = Environment.clock
+
+        async def nothing(*_: object) -> None: ...
+
+        mover = DelayMover(
+            cast("Any", self.partition),
+            "now",
+            0,
+            cast("Any", Io()),
+            cast("Any", Environment()),
+            look_up=lambda name: Target(name, 1, RULES),
+            partition_count=lambda: 1,
+            ensure_topic=nothing,
+            keep_log_start=nothing,
+            found_first=self.found_first,
+        )
+        task = asyncio.create_task(mover.run())
+        await self.steps()
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def steps(self) -> None:
+        for _ in range(STEPS):
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
+    return Case(tmp_path, monkeypatch)
+
+
+CANCEL = ("ottla-cancel", b"")
+
+
+def test_a_new_leader_waits_for_what_was_acknowledged_above_its_high_watermark(case: Case) -> None:
+    async def run() -> None:
+        case.log.append(b"a")
+        case.log.append(b"a", CANCEL)
+        case.log.append(b"b")
+        case.partition.last_stable_offset = 1
+        case.partition.is_behind_election = True
+        async with case.running():
+            assert case.sent == []
+            case.partition.is_behind_election = False
+            case.partition.commit_up_to(3)
+            await case.steps()
+            assert case.sent == [b"b"]
+
+    asyncio.run(run())
+
+
+def test_what_was_written_in_a_transaction_that_had_to_wait_is_read_before_the_next(case: Case) -> None:
+    def written_meanwhile() -> None:
+        if case.commits == 1:
+            case.log.append(b"a")
+            case.log.append(b"b")
+            case.log.append(b"a", CANCEL)
+            case.partition.commit_up_to(4)
+
+    async def run() -> None:
+        case.log.append(b"first")
+        case.partition.last_stable_offset = 1
+        case.on_commit = written_meanwhile
+        async with case.running():
+            assert case.sent == [b"first", b"b"]
+
+    asyncio.run(run())
+
+
+def test_nothing_is_committed_once_another_broker_leads(case: Case) -> None:
+    def led_elsewhere() -> None:
+        case.partition.is_leader = False
+
+    async def run() -> None:
+        case.log.append(b"a")
+        case.partition.last_stable_offset = 1
+        case.on_sent = led_elsewhere
+        async with case.running():
+            assert case.sent == [b"a"]
+            assert case.commits == 0
+
+    asyncio.run(run())
+
+
+def test_a_progress_of_ours_that_reads_like_the_one_of_before_a_cut_is_not_cut_again(case: Case) -> None:
+    async def run() -> None:
+        case.committed = before = {PLACE: CommittedOffset(0, 3, "5000:0:2:0,0")}
+        case.log.append(b"old")
+        case.log.opened_end_offset = 1
+        case.log.append(b"written anew")
+        case.partition.last_stable_offset = 2
+        async with case.running():
+            assert case.sent == [b"written anew"]
+        assert case.committed == before
+        async with case.running():
+            assert case.sent == [b"written anew"]
+
+    asyncio.run(run())
