@@ -133,6 +133,22 @@ def test_a_key_that_is_renamed_is_found_by_all(clients: list[RawRedis]) -> None:
     assert sorted(second.call("KEYS", "*")) == [b"first", b"renamed:1", b"second", b"third"]
 
 
+def test_a_key_that_is_renamed_back_and_deleted_in_one_pipeline_is_made_anew(clients: list[RawRedis]) -> None:
+    client = clients[0]
+    for number in range(1, 30):
+        there, back = ("RENAME", "first", "user:1"), ("RENAME", "user:1", "first")
+        add = ("XADD", "first", "1-0", "n", "v")
+        commands = [there, back, ("UNLINK", "first"), add, there, ("DEL", "user:1"), add, there, back, add]
+        replies = client.pipeline(commands[: 3 + number % 8])
+        assert not [each for each in replies[:9] if isinstance(each, ReplyError)]
+        assert client.call("DEL", "user:1", "first") in (0, 1)
+        assert client.call("XADD", "user:1", "1-0", "n", "v") == b"1-0"
+        assert client.call("XADD", "first", "2-0", "n", "v") == b"2-0"
+        assert [each.call("XLEN", "user:1") for each in clients] == [1, 1, 1]
+        assert [each.call("XLEN", "first") for each in clients] == [1, 1, 1]
+        assert client.call("DEL", "user:1") == 1
+
+
 def test_a_key_takes_the_place_of_one_that_another_broker_leads(clients: list[RawRedis]) -> None:
     for round_number, (client, other) in enumerate(zip(clients, [*clients[1:], clients[0]], strict=True)):
         source, target = f"source-{round_number}", f"target-{round_number}"

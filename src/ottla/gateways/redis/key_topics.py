@@ -148,6 +148,11 @@ class KeyTopics:
             self._broker.tasks.spawn(self._tell(topic), "redis-tell-key")
         return flush
 
+    def place_told(self, topic: str) -> Place | None:
+        """The key that the setting of a topic is about to say; None where nothing is under way."""
+        told = self._told.get(topic)
+        return None if told is None else told[0]
+
     async def _tell(self, topic: str) -> None:
         while True:
             place, stream, flushes = self._told[topic]
@@ -178,7 +183,9 @@ class KeyTopics:
         except ApiError as error:
             logger.warning("topic %s does not say which key it has: %s", topic, error.message)
             return error.message
-        await self._until(lambda: self._placement.key_of(topic) == place)
+        await self._until(
+            lambda: self._placement.key_of(topic) == place or self._broker.image.topic(topic) is None  # deleted since
+        )
         if replaced is not None:
             await self._delete_now(replaced)
         rival = self.rival_of(place, topic)

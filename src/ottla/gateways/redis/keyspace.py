@@ -201,7 +201,7 @@ class Keyspace:
     def _tell_key(self, stream: Stream) -> Flush | None:
         """Among several brokers the setting of a topic says which key it has. Done when all know that."""
         place = stream.database, stream.key or b""
-        if self.placement.has_peers and self._place_of_topic(stream) != place:
+        if self.placement.has_peers and self._place_to_be(stream) != place:
             told = self.topics.tell_key(stream, place)
             self.awaited.add(told)
             return told
@@ -250,7 +250,7 @@ class Keyspace:
 
     def revive(self, stream: Stream, now_ms: int) -> bool:
         """Another protocol has written to a topic without a key: make the key anew; returns whether there is one."""
-        place = self._place_of_topic(stream)
+        place = self._place_to_be(stream)
         if place is None or self.spare.get(place) is not stream or place[1] in self.databases[place[0]]:
             return False
         self.databases[place[0]][place[1]] = self.spare.pop(place)
@@ -301,7 +301,7 @@ class Keyspace:
                 self._keep_spare(before)
 
     def _keep_spare(self, stream: Stream) -> None:
-        place = self._place_of_topic(stream)
+        place = self._place_to_be(stream)
         if place is None or place in self.spare:
             self._drop(stream)
         else:
@@ -313,6 +313,10 @@ class Keyspace:
 
     def _place_of_topic(self, stream: Stream) -> Place | None:
         return self.placement.key_of(stream.log.topic)
+
+    def _place_to_be(self, stream: Stream) -> Place | None:
+        """The key of a topic once all know of its last RENAME."""
+        return self.topics.place_told(stream.log.topic) or self._place_of_topic(stream)
 
     def _spare_over(self, place: Place, stream: Stream, version: int) -> None:
         if self.spare.get(place) is stream and stream.version == version:
@@ -354,10 +358,14 @@ class Keyspace:
     def has_spare(self, place: Place) -> bool:
         """Whether there is a topic for a key that does not exist."""
         stream = self.spare.get(place)
-        if stream is not None and not stream.log.is_current:
-            del self.spare[place]
+        if stream is None:
             return False
-        return stream is not None
+        if stream.log.is_current and self._place_to_be(stream) == place:
+            return True
+        del self.spare[place]
+        if stream.log.is_current:  # it has another key than it was to have: that could not be told
+            self._keep_spare(stream)
+        return False
 
     def is_served(self, topic: str) -> bool:
         """Whether a topic is that of a key which exists here."""
