@@ -223,7 +223,8 @@ class RedisConnection:
             self._finish_chunk()
             self._answers.take_awaited()
             self._forget_fetched()
-            self._spawn(self._send_long(later.parts, awaited))
+            task = self._spawn(self._send_long(later.parts, awaited))
+            task.add_done_callback(lambda _, reply=later: reply.end())  # type: ignore[misc]
         else:
             self._spawn(self._fetch_and_run(arguments, later))
 
@@ -239,7 +240,7 @@ class RedisConnection:
             self.session.has_failed = True
         self._answer(replies.error(error.line))
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         self._finish_chunk()
         task = self._task = self.gateway.broker.tasks.spawn(self._guarded(work), "redis-command")
 
@@ -254,6 +255,7 @@ class RedisConnection:
                 self.pump()
 
         task.add_done_callback(done)
+        return task
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -350,7 +352,9 @@ class RedisConnection:
             return False
         except RedisError as error:
             self._fail(error)
-        except (*_Missing, ElsewhereError, LongReplyError):
+        except (*_Missing, ElsewhereError, LongReplyError) as later:
+            if isinstance(later, LongReplyError):
+                later.end()
             self._commands.appendleft(waiter.arguments)
         finally:
             self._finish_chunk()

@@ -74,6 +74,10 @@ class Span:
             self._held_from_ms = now_ms
         return now_ms - self._held_from_ms < HELD_MS
 
+    def end(self) -> None:
+        """Nothing of it is needed any more."""
+        self._stream.spans.discard(self)
+
     async def pieces(self) -> AsyncIterator[bytes]:
         """The array of the entries. Raises ApiError, SpanBrokenError."""
         yield b"*%d\r\n" % self.count
@@ -138,6 +142,12 @@ class LongReplyError(Exception):
     def __init__(self, parts: list[bytes | Span]) -> None:
         super().__init__("a reply is sent in pieces")
         self.parts = parts
+
+    def end(self) -> None:
+        """The reply is sent, or will not be: logs need not keep anything for it."""
+        for part in self.parts:
+            if isinstance(part, Span):
+                part.end()
 
 
 def span_of(

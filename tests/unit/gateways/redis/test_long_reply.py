@@ -8,7 +8,7 @@ from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from ottla.gateways.redis.long_reply import HELD_MS, Span, span_of
+from ottla.gateways.redis.long_reply import HELD_MS, LongReplyError, Span, span_of
 from ottla.gateways.redis.stream import NodeLimits, Stream
 from ottla.gateways.redis.stream_id import ID_MAX
 from ottla.gateways.redis.stream_log import StreamLog
@@ -58,7 +58,7 @@ def test_nothing_is_freed_while_a_long_reply_is_read_within_a_time(
     assert span is not None
     assert not free(1_000)
     assert not free(1_000 + HELD_MS - 1)
-    del span
+    LongReplyError([b"*1\r\n", span]).end()
     assert free(1_000 + HELD_MS - 1)
 
     stream.garbage = GARBAGE_MIN
