@@ -44,7 +44,7 @@ TURN_BYTES: Final = 128 * KIB
 """The buffer that the requests of a turn share."""
 
 
-TOLD_A_TURN: Final = 8
+TOLD_A_TURN: Final = 32
 """So many are told in a turn that there is something to receive for themselves, or an end; the poll says it of the
 others again, behind those who have waited for longer. Where thousands leave at once, nobody waits for all of them.
 """

@@ -22,7 +22,6 @@ from msgspec.structs import replace
 
 from ottla.model.principal import ANONYMOUS, Principal
 from ottla.runtime.environment import Environment
-from ottla.security.file_states import FileStates, file_states
 from ottla.settings.broker_settings import BrokerSettings
 from ottla.settings.broker_tls_table import TLS_SETTINGS
 from ottla.settings.definition import Complaint, InvalidSettingError
@@ -31,6 +30,7 @@ from ottla.settings.value import SettingValue
 
 if TYPE_CHECKING:
     from ottla.security.certificate import Certificate
+    from ottla.security.file_states import FileStates
     from ottla.security.principal_mapping import MappingRule
     from ottla.security.tls_config import TlsConfig
 
@@ -179,6 +179,8 @@ class BrokerTls:
             present = tls.loaded
             if present is None:
                 continue
+            from ottla.security.file_states import file_states  # a broker of plaintext reads none of this
+
             files = await self._environment.tasks.in_thread(file_states, _config(self._settings, listener))
             if files != present.files:
                 await self._load_again(listener)
@@ -194,6 +196,8 @@ class BrokerTls:
             stays = "nobody is let in" if present is None else "what it had before is used on"
             logger.error("the TLS settings of listener %s cannot be used, %s: %s", listener, stays, error.message)
             if present is not None:  # said once for each change
+                from ottla.security.file_states import file_states
+
                 files = await in_thread(file_states, _config(settings, listener))
                 tls.loaded = replace(present, asked=_asked(settings, listener), files=files)
             return
@@ -237,7 +241,8 @@ class BrokerTls:
 
 def load(settings: BrokerSettings, listener: str) -> _Loaded:
     """What a listener's settings and files give. BLOCKING. Raises InvalidSettingError."""
-    from ottla.security.key_store import read_key_pair  # a broker of plaintext reads none of this
+    from ottla.security.file_states import file_states  # a broker of plaintext reads none of this
+    from ottla.security.key_store import read_key_pair
     from ottla.security.tls_context import client_context, server_context
 
     config = _config(settings, listener)

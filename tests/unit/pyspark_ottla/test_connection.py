@@ -73,7 +73,7 @@ def test_what_is_only_for_encryption_says_nothing_where_there_is_none():
     [
         ({"security_protocol": "TLS"}, "kafka.security.protocol: write PLAINTEXT or SSL"),
         ({"security_protocol": "SSL", "ssl_truststore_location": "/no/such"}, "ssl.truststore.location=/no/such"),
-        ({"security_protocol": "SASL_SSL"}, "needs sasl_username"),
+        ({"security_protocol": "SASL_SSL"}, r"needs sasl\.username"),
     ],
 )
 def test_encryption_that_cannot_be_is_refused_rather_than_left_out(settings, said):
