@@ -14,7 +14,7 @@ import contextlib
 import zlib
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -61,6 +61,8 @@ LANES: Final = 4
 TAKEN_TOGETHER_MAX: Final = 64
 """Readers whose records one answer brings."""
 NOTHING: Final = Part()
+
+T = TypeVar("T")
 
 OnChange = Callable[[object], None]
 
@@ -170,10 +172,10 @@ class _Leader:
         self._gone: list[tuple[int, str]] = []
         self._closed: list[int] = []
 
-    async def ask(self, message: Message, lane: str, timeout_ms: int = TIMEOUT_MS) -> bytes:
-        """Raises ApiError, LEADER_NOT_AVAILABLE where it cannot be reached."""
+    async def ask(self, message: Message, lane: str, decode: Callable[[bytes], T], timeout_ms: int = TIMEOUT_MS) -> T:
+        """Raises ApiError, LEADER_NOT_AVAILABLE where it cannot be reached or understood."""
         try:
-            return await self.shares.remote.ask(self.broker_id, messages.encode(message), lane, timeout_ms)
+            return decode(await self.shares.remote.ask(self.broker_id, messages.encode(message), lane, timeout_ms))
         except (ClientError, msgspec.DecodeError) as error:
             raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"broker {self.broker_id}: {error}") from error
 
@@ -185,11 +187,12 @@ class _Leader:
             self.shares.tasks.spawn(self._watch(), "share-watch")
 
     async def _watch(self) -> None:
-        asked = Watch(self.shares.incarnation, WATCH_MS)
+        asked = Watch(self.shares.incarnation, WATCH_MS, is_first=True)
         try:
             while self.watched:
-                answer = await self.ask(asked, "watch", WATCH_MS + TIMEOUT_MS)
-                for event in messages.decode_events(answer):
+                events = await self.ask(asked, "watch", messages.decode_events, WATCH_MS + TIMEOUT_MS)
+                asked = Watch(self.shares.incarnation, WATCH_MS)
+                for event in events:
                     share = self.watched.get(event.number)
                     if share is not None:
                         share.happened(event)
@@ -213,14 +216,17 @@ class _Leader:
             for settlement, decided in self._settlements
         ]
         with contextlib.suppress(ApiError):
-            await self.ask(Store(self.shares.incarnation, [number]), "settle")
+            await self.ask(Store(self.shares.incarnation, [number]), "settle", bytes)
 
-    def leave(self, number: int, reader: str, *, is_last: bool) -> None:
-        """A reader is gone, the last of a share partition or not."""
+    def leave(self, number: int, reader: str) -> None:
+        """A reader is gone."""
         self._gone.append((number, reader))
-        if is_last:
-            self.watched.pop(number, None)
-            self._closed.append(number)
+        self._begin_telling()
+
+    def close(self, number: int) -> None:
+        """Nobody reads a share partition any more."""
+        self.watched.pop(number, None)
+        self._closed.append(number)
         self._begin_telling()
 
     def _begin_telling(self) -> None:
@@ -231,7 +237,7 @@ class _Leader:
     async def _tell(self) -> None:
         """One request at a time: what readers said before they went comes first."""
         try:
-            while self._settlements or self._gone:
+            while self._settlements or self._gone or self._closed:
                 if self._settlements:
                     settlements, self._settlements = self._settlements, []
                     codes = await self._settled([settlement for settlement, _ in settlements])
@@ -242,7 +248,7 @@ class _Leader:
                 gone, self._gone = self._gone, []
                 closed, self._closed = self._closed, []
                 try:
-                    await self.ask(Leave(self.shares.incarnation, gone, closed), "settle")
+                    await self.ask(Leave(self.shares.incarnation, gone, closed), "settle", bytes)
                 except ApiError:
                     continue  # it is gone itself, and forgets readers that do not watch
         finally:
@@ -250,10 +256,11 @@ class _Leader:
 
     async def _settled(self, settlements: Sequence[Settlement]) -> list[ErrorCode]:
         try:
-            answer = await self.ask(Settle(self.shares.incarnation, list(settlements)), "settle")
+            codes = await self.ask(Settle(self.shares.incarnation, list(settlements)), "settle", messages.decode_codes)
         except ApiError as error:
             return [error.code] * len(settlements)
-        return [error_code(code) for code in messages.decode_codes(answer)]
+        unknown = [ErrorCode.UNKNOWN_SERVER_ERROR] * (len(settlements) - len(codes))
+        return [*map(error_code, codes[: len(settlements)]), *unknown]
 
 
 class RemoteShare:
@@ -351,7 +358,7 @@ class RemoteShare:
             wanted,
         )
         lane = zlib.crc32(key.group_id.encode()) % LANES
-        answer = messages.decode_taken(await self.leader.ask(asked, f"take-{lane}"))
+        answer = await self.leader.ask(asked, f"take-{lane}", messages.decode_taken)
         if answer.error:
             raise ApiError(error_code(answer.error), answer.message)
         if len(answer.parts) < len(wanted):
@@ -394,9 +401,9 @@ class RemoteShare:
                 self._leave(member_id)
 
     def _leave(self, member_id: str) -> None:
-        is_last = not self._readers and not self._leaving
-        self.leader.leave(self.number, member_id, is_last=is_last)
-        if is_last:
+        self.leader.leave(self.number, member_id)
+        if not self._readers and not self._leaving:
+            self.leader.close(self.number)
             self.is_current = False
             self.leader.shares.forget(self)
 
@@ -419,7 +426,7 @@ class RemoteShare:
         if not self.is_current:
             return
         self.is_current = False
-        self.leader.watched.pop(self.number, None)
+        self.leader.close(self.number)
         self.leader.shares.forget(self)
         self._tell()
 

@@ -13,20 +13,25 @@ A share partition has a number, which the asking broker chose; an incarnation is
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+from ottla.queues.acknowledgements import GAP, RENEW
 
 Runs = list[tuple[int, int, int]]
-"""First and last offset, and a kind or a delivery count."""
+"""First and last offset, and a delivery count."""
+Kind = Annotated[int, Meta(ge=GAP, le=RENEW)]
+"""How records are settled: see `ottla.queues.acknowledgements`."""
+TopicId = Annotated[bytes, Meta(min_length=16, max_length=16)]
 
 
 class Wanted(Struct, frozen=True, array_like=True):
     """What one reader has room for."""
 
     reader: str
-    max_records: int
+    max_records: Annotated[int, Meta(ge=1)]
     lock_ms: int
 
 
@@ -36,7 +41,7 @@ class Take(Struct, frozen=True, array_like=True, tag="take"):
     incarnation: int
     number: int
     group_id: str
-    topic_id: bytes
+    topic_id: TopicId
     partition: int
     max_bytes: int
     """Of each reader's records, about."""
@@ -63,7 +68,7 @@ class Settlement(Struct, frozen=True, array_like=True):
 
     number: int
     reader: str
-    runs: Runs
+    runs: list[tuple[int, int, Kind]]
     lock_ms: int
     delay_ms: int
     until_ms: int
@@ -85,10 +90,12 @@ class Store(Struct, frozen=True, array_like=True, tag="store"):
 
 
 class Watch(Struct, frozen=True, array_like=True, tag="watch"):
-    """Tell of events within a time."""
+    """Tell of events within a time. The last one that was asked is the one that is told."""
 
     incarnation: int
     wait_ms: int
+    is_first: bool = False
+    """Whether answers before it may have been lost, and what they told."""
 
 
 class Event(Struct, frozen=True, array_like=True):
@@ -113,14 +120,14 @@ class Readers(Struct, frozen=True, array_like=True, tag="readers"):
     """How many clients of the broker that is asked read a group in a topic."""
 
     group_id: str
-    topic_id: bytes
+    topic_id: TopicId
 
 
 class Begin(Struct, frozen=True, array_like=True, tag="begin"):
     """Where a group is to begin that has no state there yet: topic ids, partitions and offsets."""
 
     group_id: str
-    starts: list[tuple[bytes, int, int]]
+    starts: list[tuple[TopicId, int, int]]
 
 
 class Begun(Struct, frozen=True, array_like=True):

@@ -26,7 +26,6 @@ from ottla.broker.share_read_messages import (
     Leave,
     Part,
     Readers,
-    Runs,
     Settle,
     Settlement,
     Store,
@@ -56,6 +55,8 @@ PARTITIONS_MAX: Final = 20_000
 """Share partitions that one other broker reads here."""
 REFUSED_TOGETHER: Final = frozenset({ErrorCode.INVALID_RECORD_STATE, ErrorCode.INVALID_REQUEST})
 """One record that is not held any more has all of a settlement refused."""
+SETTLED_SINGLY_MAX: Final = 20_000
+"""Records of such a settlement that are settled one by one; it takes some 50 ms."""
 
 
 class ShareReaders:
@@ -99,7 +100,7 @@ class ShareReaders:
                         watched.share.store_now()
                 return b""
             case Watch():
-                return messages.encode(await self._watch(peer, min(message.wait_ms, WATCH_MS_MAX)))
+                return messages.encode(await self._watch(peer, message))
             case Leave():
                 for number, reader in message.readers:
                     if (watched := peer.watched.get(number)) is not None:
@@ -215,7 +216,8 @@ class ShareReaders:
         limits = limits_of_reader(self._partitions.limits(share.key.group_id), asked.lock_ms)
         delay = Delay(asked.delay_ms, asked.until_ms)
         whole = share.begin_settle(reader, asked.runs, limits, delay, linger_ms=asked.linger_ms)
-        if whole not in REFUSED_TOGETHER or _is_one(asked.runs):
+        count = sum(last - first + 1 for first, last, _ in asked.runs)
+        if whole not in REFUSED_TOGETHER or not 1 < count <= SETTLED_SINGLY_MAX:
             return [whole]
         # The time of one was up meanwhile; what was said of the others holds.
         return [
@@ -224,18 +226,24 @@ class ShareReaders:
             for offset in range(first, last + 1)
         ]
 
-    async def _watch(self, peer: _Peer, wait_ms: int) -> list[Event]:
+    async def _watch(self, peer: _Peer, asked: Watch) -> list[Event]:
+        peer.watches += 1
+        number = peer.watches
+        peer.changed.set()  # one whose connection is gone would take what this one is to tell
         for watched in peer.watched.values():
             self._partitions.look_again(watched.share.key.group_id, (watched.place,))
+            if asked.is_first:
+                watched.wait_for_news(has_missed=True)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(wait_ms / 1000):
-                while not (events := self._events(peer)):
+            async with asyncio.timeout(min(asked.wait_ms, WATCH_MS_MAX) / 1000):
+                while number == peer.watches:
+                    if events := self._events(peer):
+                        return events
                     if self._peers.get(peer.broker_id) is not peer:
                         self._silent.pop(peer.broker_id, None)
                         raise _forgotten()
                     peer.changed.clear()
                     await peer.changed.wait()
-                return events
         return []
 
     def _events(self, peer: _Peer) -> list[Event]:
@@ -265,6 +273,7 @@ class _Peer:
         self.marked: dict[_Watched, None] = {}
         """Those of which there may be something to tell."""
         self.changed = asyncio.Event()
+        self.watches = 0
         self.silent: TimerTask | None = None
 
 
@@ -297,10 +306,10 @@ class _Watched:
             self.readers.discard(reader)
             self.share.forget_member(f"{reader}@{self.peer.broker_id}")
 
-    def wait_for_news(self) -> None:
-        """There was nothing more to deliver."""
+    def wait_for_news(self, *, has_missed: bool = False) -> None:
+        """There was nothing more to deliver; or the broker may have missed that there was."""
         self.waits = True
-        if self.is_marked:  # meanwhile there may be
+        if self.is_marked or has_missed:  # meanwhile there may be
             self.set()
 
     def set(self) -> None:
@@ -320,10 +329,6 @@ class _Watched:
 
 def _forgotten() -> ApiError:
     return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker was silent for too long, and forgotten")
-
-
-def _is_one(runs: Runs) -> bool:
-    return len(runs) == 1 and runs[0][0] == runs[0][1]
 
 
 def _first_error(codes: Iterable[ErrorCode]) -> int:

@@ -602,3 +602,70 @@ async def test_a_client_that_found_nothing_is_told_of_what_comes_though_its_brok
         assert (await client.next())[2] == b"m0"
         await client.gone()
         assert channel.partitions.readers == 0
+
+
+async def test_what_is_new_is_told_to_the_broker_and_not_to_a_connection_of_it_that_is_gone(tmp_path: Path) -> None:
+    async with channel_over(tmp_path / "log", "elsewhere") as channel:
+        readers = channel.remote.readers
+        partition = cast("Any", channel.partitions.share.partition)
+        partition.high_watermark = partition.last_stable_offset = 0
+        take = messages.Take(1, 1, "c", UUID(int=1).bytes, 0, 1_000, [messages.Wanted("a", 1, TIMEOUT_MS)])
+        lost = asyncio.create_task(readers.answered(2, messages.encode(messages.Watch(1, 10_000))))
+        taken = await readers.answered(2, messages.encode(take))
+        assert messages.decode_taken(taken).parts == []
+        waits = asyncio.create_task(readers.answered(2, messages.encode(messages.Watch(1, 10_000))))
+        assert messages.decode_events(await lost) == []
+        partition.high_watermark = partition.last_stable_offset = 1
+        channel.partitions.tell()
+        assert messages.decode_events(await waits) == [messages.Event(1)], "and nobody else would take it"
+
+        first = messages.encode(messages.Watch(1, 0, is_first=True))
+        assert messages.decode_events(await readers.answered(2, first)) == [messages.Event(1)], "it may be lost"
+
+
+BROKEN = {
+    "a topic id": messages.Take(1, 1, "c", b"short", 0, 1_000, [messages.Wanted("a", 1, TIMEOUT_MS)]),
+    "a count": messages.Take(1, 1, "c", UUID(int=1).bytes, 0, 1_000, [messages.Wanted("a", -1, TIMEOUT_MS)]),
+    "a kind": messages.Settle(1, [messages.Settlement(1, "a", [(0, 0, 99)], TIMEOUT_MS, 0, 0, 0)]),
+    "a topic id of Begin": messages.Begin("c", [(b"", 0, 0)]),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+async def test_a_broker_that_asks_for_what_there_cannot_be_is_refused(tmp_path: Path, broken: str) -> None:
+    async with channel_over(tmp_path / "log", "elsewhere") as channel:
+        with pytest.raises(ApiError, match="not a message") as refused:
+            await channel.remote.readers.answered(2, messages.encode(BROKEN[broken]))
+        assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("runs", [[(0, 1 << 40, ACCEPT)], [(5, 0, ACCEPT)], [(0, 0, ACCEPT), (7, 6, ACCEPT)]])
+async def test_offsets_that_nobody_holds_are_refused_together(tmp_path: Path, runs: list[tuple[int, int, int]]) -> None:
+    async with channel_over(tmp_path / "log", "elsewhere") as channel:
+        readers = channel.remote.readers
+        wanted = [messages.Wanted("a", 1, TIMEOUT_MS)]
+        await readers.answered(2, messages.encode(messages.Take(1, 1, "c", UUID(int=1).bytes, 0, 1_000, wanted)))
+        settle = messages.Settle(1, [messages.Settlement(1, "a", runs, TIMEOUT_MS, 0, 0, 0)])
+        codes = messages.decode_codes(await readers.answered(2, messages.encode(settle)))
+        assert codes[0] in (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_RECORD_STATE)
+
+
+async def test_readers_go_on_after_an_answer_that_is_none(tmp_path: Path) -> None:
+    async with channel_over(tmp_path / "log", "elsewhere") as channel:
+        ask, answers = channel.remote.ask, iter([b"\xff"])
+
+        async def broken(broker_id: int, data: bytes, lane: str, timeout_ms: int) -> bytes:
+            answer = await ask(broker_id, data, lane, timeout_ms)
+            return next(answers, answer) if lane == "watch" else answer
+
+        channel.remote.ask = broken  # type: ignore[method-assign]
+        partition = cast("Any", channel.partitions.share.partition)
+        partition.high_watermark = partition.last_stable_offset = 0
+        client = channel.client("a")
+        client.reader.set_ready(1)
+        await client.settled()
+        partition.high_watermark = partition.last_stable_offset = 1
+        channel.partitions.tell()
+        assert (await client.next())[2] == b"m0"
+        await client.gone()
+        assert channel.partitions.readers == 0
