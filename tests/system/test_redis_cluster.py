@@ -138,7 +138,18 @@ def test_a_key_that_is_renamed_back_and_deleted_in_one_pipeline_is_made_anew(cli
     for number in range(1, 30):
         there, back = ("RENAME", "first", "user:1"), ("RENAME", "user:1", "first")
         add = ("XADD", "first", "1-0", "n", "v")
-        commands = [there, back, ("UNLINK", "first"), add, there, ("DEL", "user:1"), add, there, back, add]
+        commands: list[tuple[str | bytes, ...]] = [
+            there,
+            back,
+            ("UNLINK", "first"),
+            add,
+            there,
+            ("DEL", "user:1"),
+            add,
+            there,
+            back,
+            add,
+        ]
         replies = client.pipeline(commands[: 3 + number % 8])
         assert not [each for each in replies[:9] if isinstance(each, ReplyError)]
         assert client.call("DEL", "user:1", "first") in (0, 1)

@@ -63,10 +63,9 @@ class ReadablePartition(Protocol):
     def forget_member(self, member_id: str) -> None: ...
 
 
-class SharedPartition(Protocol):
+class SharedPartition(ReadablePartition, Protocol):
     """Belongs to the event loop. See `ottla.queues.share_partition.SharePartition` for what each method does."""
 
-    key: ShareKey
     partition: Partition
     leader_epoch: int
     state_epoch: int
@@ -74,11 +73,6 @@ class SharedPartition(Protocol):
     looked_ms: int
     is_lost: bool
     is_retired: bool
-
-    @property
-    def is_current(self) -> bool: ...
-
-    def has_news(self, limits: ShareLimits) -> bool: ...
 
     async def acquire(
         self,
@@ -98,23 +92,7 @@ class SharedPartition(Protocol):
         self, member_id: str, runs: list[tuple[int, int, int]], limits: ShareLimits, delay: Delay | None = NO_DELAY
     ) -> ErrorCode: ...
 
-    def begin_settle(
-        self,
-        member_id: str,
-        runs: list[tuple[int, int, int]],
-        limits: ShareLimits,
-        delay: Delay | None = NO_DELAY,
-        *,
-        linger_ms: int = 0,
-    ) -> "ErrorCode | asyncio.Future[ErrorCode]": ...
-
-    def store_now(self) -> None: ...
-
     def skip_to(self, offset: int) -> None: ...
-
-    def watch_timeouts(self, member_id: str, on_timed_out: OnTimedOut) -> None: ...
-
-    def forget_member(self, member_id: str) -> None: ...
 
     def release_member(self, member_id: str) -> None: ...
 

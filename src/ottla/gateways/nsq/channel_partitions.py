@@ -21,7 +21,8 @@ from ottla.runtime.clock import Clock
 LIMITS_MS: Final = 1_000
 """How long the settings of the group are used before they are looked at again."""
 
-_LED_ELSEWHERE: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE})
+LED_ELSEWHERE: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE})
+"""Errors of a partition that is to be looked for again."""
 
 
 class ChannelPartitions:
@@ -80,7 +81,7 @@ class ChannelPartitions:
         try:
             share = await self._get(place)
         except ApiError as error:
-            if error.code not in _LED_ELSEWHERE:
+            if error.code not in LED_ELSEWHERE:
                 raise
             self.give_up(place)
             return None
@@ -91,7 +92,7 @@ class ChannelPartitions:
         try:
             return await self._partitions.get(self._principal, self.channel, place)
         except ApiError as error:
-            if error.code not in _LED_ELSEWHERE or self._elsewhere is None:
+            if error.code not in LED_ELSEWHERE or self._elsewhere is None:
                 raise
         return self._elsewhere.get(self._principal, self.channel, place)
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ottla.broker.remote_shares import RemoteShares
 from ottla.broker.share_partitions import Place, SharePartitions
-from ottla.gateways.nsq.channel_partitions import ChannelPartitions
+from ottla.gateways.nsq.channel_partitions import LED_ELSEWHERE, ChannelPartitions
 from ottla.gateways.nsq.in_flight import InFlight
 from ottla.gateways.nsq.sampling import sampled
 from ottla.gateways.nsq.settlements import Settlements
@@ -37,8 +37,6 @@ DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
 """A run of batches that expands beyond it is not delivered."""
 LOOK_AGAIN_MS: Final = 250
 """How often it is looked whether anybody leads by now, or the channel goes on."""
-
-_LED_ELSEWHERE: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE})
 
 
 class ReaderCounts(Struct):
@@ -210,7 +208,7 @@ class ChannelReader:
         try:
             return await share.acquire(self._reader_id, limits, max_bytes=READ_BYTES, max_records=room, exact=True)
         except ApiError as error:
-            if error.code not in _LED_ELSEWHERE:
+            if error.code not in LED_ELSEWHERE:
                 raise
             self._own.give_up(place)
             self._looks_again = True

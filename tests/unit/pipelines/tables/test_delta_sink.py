@@ -48,9 +48,9 @@ class DyingDisk(OsDisk):
         self.step()
         super().remove_tree(path)
 
-    def make_dir(self, path, *, durable=True):
+    def make_dir(self, path, *, durable=True, mode=0o777):
         self.step()
-        super().make_dir(path, durable=False)
+        super().make_dir(path, durable=False, mode=mode)
 
     def sync_file(self, path):
         self.step()

@@ -72,9 +72,9 @@ class DyingDisk(QuickDisk):
         self.step()
         super().remove_tree(path)
 
-    def make_dir(self, path, *, durable=True):
+    def make_dir(self, path, *, durable=True, mode=0o777):
         self.step()
-        super().make_dir(path, durable=durable)
+        super().make_dir(path, durable=durable, mode=mode)
 
     def sync_dir(self, path):
         self.step()
