@@ -1,6 +1,7 @@
 """Delay topics: how late records come, what a million that wait take, and how fast dead letters are sent back.
 
-    python -m benchmarks.delays [--rate 10000] [--seconds 10] [--waiting 1000000] [--letters 500000] [--far 0]
+    python -m benchmarks.delays [--rate 10000] [--seconds 10] [--waiting 1000000] [--letters 500000]
+                                [--far 0] [--written 60000]
 
 The lateness of a record is the time at which the target's log took it less the time at which it was due. Clients and
 broker share the machine.
@@ -125,16 +126,16 @@ def measure_waiting(broker: BrokerProcess, count: int) -> dict[str, float]:
     }
 
 
-def measure_far(broker: BrokerProcess, count: int, rate: int, seconds: int) -> dict[str, float]:
+def measure_far(broker: BrokerProcess, count: int, rate: int, seconds: int, written: int) -> dict[str, float]:
     """Many records in bucket files, of which some are due one after the other: each from another place in the log."""
     create(broker, "wide", message_timestamp_type="LogAppendTime")
     create(broker, "wide.later", ottla_deliver_to="wide")
     memory, cpu, begun = memory_of(broker), cpu_of(broker), time.monotonic()
-    begin_ms = int(time.time() * 1_000) + 30_000 + count // 60  # 60,000 records are written in a second, or more
+    begin_ms = int(time.time() * 1_000) + 30_000 + count * 1_000 // written
     asyncio.run(fill(broker, count, begin_ms, rate * seconds, seconds))
     filled = time.monotonic() - begun
     assert time.time() * 1_000 < begin_ms - 25_000, "the records were due before they were written"
-    written = {"records written a second": round(count / filled), "memory MB more": round(memory_of(broker) - memory)}
+    fill_rate = {"records written a second": round(count / filled), "memory MB more": round(memory_of(broker) - memory)}
     fill_cpu = cpu_of(broker) - cpu
     time.sleep(5)
     cpu = cpu_of(broker)
@@ -157,7 +158,7 @@ def measure_far(broker: BrokerProcess, count: int, rate: int, seconds: int) -> d
     lateness(broker, "wide", rate * seconds + 1)
     return {
         "far": count,
-        **written,
+        **fill_rate,
         "broker CPU s while they were written": round(fill_cpu, 1),
         "broker CPU s a second, waiting": waits,
         "due a second": rate,
@@ -227,6 +228,7 @@ def main() -> None:
     parser.add_argument("--waiting", type=int, default=1_000_000)
     parser.add_argument("--letters", type=int, default=500_000)
     parser.add_argument("--far", type=int, default=0)
+    parser.add_argument("--written", type=int, default=60_000, help="records a second that the far ones need at least")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         broker = BrokerProcess(Path(directory) / "data").start()
@@ -236,7 +238,7 @@ def main() -> None:
             if given.waiting:
                 print(json.dumps(measure_waiting(broker, given.waiting)))
             if given.far:
-                print(json.dumps(measure_far(broker, given.far, 10_000, given.seconds)))
+                print(json.dumps(measure_far(broker, given.far, 10_000, given.seconds, given.written)))
             if given.letters:
                 print(json.dumps(measure_redrive(broker, given.letters)))
             print(json.dumps({"cores": os.cpu_count(), "load": os.getloadavg()[0]}))
