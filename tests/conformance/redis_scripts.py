@@ -237,6 +237,7 @@ class Script:
                 ("TYPE", key),
                 ("RENAME", key, other),
                 ("RENAMENX", key, other),
+                ("COPY", key, other, *self.maybe(0.5, "REPLACE"), *self.maybe(0.1, "DB", self.one("0", "99", "x"))),
                 ("OBJECT", "ENCODING", key),
                 (self.one("TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME"), key),
                 ("PERSIST", key),
@@ -257,7 +258,7 @@ class Script:
                 ("UNLINK", key, other),
                 ("SELECT", self.one("0", "0", "0", "99", "x")),
             ),
-            (1, 3, 2, 1, 1, 2, 4, 2, 3, 1, 1, 2, 1, 2),
+            (1, 3, 2, 1, 1, 3, 2, 4, 2, 3, 1, 1, 2, 1, 2),
         )[0]
         return [command]
 
@@ -388,7 +389,7 @@ def first_difference(left: RawRedis, right: RawRedis, commands: list[Command]) -
                 ours, theirs = ([comparable(*each) for each in zip(queued, reply, strict=True)] for reply in replies)
             else:
                 ours, theirs = (comparable(command, reply) for reply in replies)
-            if isinstance(ours, str) and ours.startswith("EXECABORT CROSSSLOT"):
+            if isinstance(ours, str) and ours.startswith(("EXECABORT CROSSSLOT", "CROSSSLOT")):
                 return None  # keys that were renamed may have several leaders: what follows is not comparable
             if ours != theirs:
                 return start + index, command, ours, theirs

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.broker_process import BrokerProcess
-from tests.conformance.redis_scripts import compare
+from tests.conformance.redis_scripts import Command, begin_anew, compare, first_difference
+from tests.redis_client import RawRedis
 from tests.system.redis_address import redis_address
 from tools.redis_server import RedisServer, install
 
@@ -30,3 +31,69 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[tuple[st
 def test_replies_are_those_of_redis(servers: tuple[tuple[str, int], tuple[str, int]], seed: int) -> None:
     _, difference = compare(*servers, seed, 400)
     assert difference is None, difference
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_copies_are_those_of_redis(servers: tuple[tuple[str, int], tuple[str, int]], protocol: int) -> None:
+    script = """
+        XADD s 1-1 a 1 b 2
+        XADD s 2-1 a 1 b 2
+        XADD s 3-1 c 3
+        XGROUP CREATE s g 0
+        XGROUP CREATE s h 2-1 ENTRIESREAD 2
+        XREADGROUP GROUP g alice COUNT 1 STREAMS s >
+        XREADGROUP GROUP g bob STREAMS s >
+        XGROUP CREATECONSUMER s h carol
+        XDEL s 1-1
+        EXPIRE s 100000
+        COPY s t
+        COPY s t
+        COPY s t REPLACE
+        copy s t replace replace db 3 DB 0
+        COPY none t REPLACE
+        COPY s s
+        COPY s s REPLACE
+        COPY s s DB 1
+        COPY s t DB 16
+        COPY s t DB -1
+        COPY s t DB x
+        COPY s t DB 99999999999
+        COPY s t DB
+        COPY s t NOSUCH
+        COPY s s NOSUCH
+        COPY s
+        COPY
+        XRANGE t - +
+        XINFO STREAM t FULL
+        XINFO STREAM t
+        XINFO GROUPS t
+        XINFO CONSUMERS t g
+        XPENDING t g
+        XPENDING t g - + 10
+        TTL t
+        XADD t 3-1 n v
+        XADD t 3-2 n v
+        XLEN s
+        XREADGROUP GROUP g bob STREAMS t >
+        XACK t g 2-1
+        XPENDING s g
+        DEL t
+        EXISTS s t
+        SELECT 1
+        XRANGE s - +
+        XINFO STREAM s FULL
+        MULTI
+        COPY s u
+        XLEN u
+        COPY s s
+        COPY s u
+        COPY s s DB 0
+        EXEC
+        SELECT 3
+        COPY s t DB 0
+        COMMAND GETKEYS COPY s t REPLACE
+    """
+    commands: list[Command] = [tuple(line.split()) for line in script.strip().splitlines()]
+    with RawRedis(servers[0], protocol) as ours, RawRedis(servers[1], protocol) as theirs:
+        begin_anew(ours, theirs)
+        assert first_difference(ours, theirs, commands) is None

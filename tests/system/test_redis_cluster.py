@@ -178,6 +178,38 @@ def test_a_key_takes_the_place_of_one_that_another_broker_leads(clients: list[Ra
             other.call("XADD", target, "9-0", "n", "replaced")
 
 
+def test_copies_are_led_where_the_stream_is_and_any_broker_makes_them(
+    cluster: Cluster, clients: list[RawRedis]
+) -> None:
+    first, second, third = clients
+    first.call("XGROUP", "CREATE", "first", "g", "0")
+    copied = [[b"1-0", [b"n", b"1"]]]
+    second.call("XADD", "second", "2-0", "n", "replaced")
+    for asked, target in ((first, "copy:1"), (second, "copy:2"), (third, "copy:3")):
+        assert asked.call("COPY", "first", target) == 1
+        assert [client.call("COPY", "first", target) for client in clients] == [0, 0, 0]
+        assert asked.call("COPY", "first", "second") == asked.call("COPY", "absent", "second", "REPLACE") == 0
+        assert asked.call("COPY", "first", target, "REPLACE") == 1
+        assert asked.call("COPY", "first", "second", "REPLACE") == 1
+        for client in clients:
+            for key in (target, "second"):
+                assert client.call("XRANGE", key, "-", "+") == copied
+                assert len(client.call("XINFO", "GROUPS", key)) == 1
+        assert asked.call("XADD", "second", "5-*", "n", "more") == b"5-0"
+        assert [client.call("XLEN", "second") for client in clients] == [2, 2, 2]
+        assert asked.call("DEL", "second") == 1
+        assert third.call("XADD", "second", "2-0", "n", "of another broker") == b"2-0"
+    assert sorted(second.call("KEYS", "*")) == [b"copy:1", b"copy:2", b"copy:3", b"first", b"second", b"third"]
+    assert second.pipeline([("MULTI",), ("COPY", "first", "third", "REPLACE"), ("EXEC",)])[-1].startswith("EXECABORT")
+    assert second.pipeline([("MULTI",), ("COPY", "first", "copy:1", "REPLACE"), ("XLEN", "copy:1"), ("EXEC",)])[-1] == [
+        1,
+        1,
+    ]
+    assert second.call("COPY", "first", "first", "DB", "3") == 1
+    second.call("SELECT", "3")
+    assert second.call("XRANGE", "first", "-", "+") == copied
+
+
 def test_move_does_nothing_where_another_broker_has_the_key(clients: list[RawRedis]) -> None:
     first, second, third = clients
     first.call("XADD", "moving", "1-0", "n", "1")

@@ -55,6 +55,7 @@ RULES: Final = {
     **dict.fromkeys(("del", "unlink", "rename", "renamenx", "move", "flushdb", "flushall"), _DELETE),
     **dict.fromkeys(("expire", "pexpire", "expireat", "pexpireat", "persist"), _DELETE),
     **dict.fromkeys(("type", "exists", "touch", "object", "memory", "watch"), _DESCRIBE),
+    "copy": _DESCRIBE,  # and on each of its keys something else
     **dict.fromkeys(("ttl", "pttl", "expiretime", "pexpiretime"), _DESCRIBE),
     **dict.fromkeys(("keys", "scan", "dbsize", "randomkey", "info"), _DESCRIBE),
     **dict.fromkeys(("ping", "echo", "select", "auth", "hello", "quit", "reset", "time", "wait"), _OPEN),

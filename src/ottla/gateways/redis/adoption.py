@@ -131,7 +131,7 @@ class Adoption:
                 partition = self._partition
                 assert partition is not None
                 for look in self._cut(await self._read(partition)):
-                    await self._keyspace.until_free()
+                    await self._keyspace.until_free_of(self._stream)
                     if not self._lags():
                         return
                     self._adopt(look)

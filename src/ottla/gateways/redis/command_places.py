@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ottla.gateways.redis.copy_command import copy_options
 from ottla.gateways.redis.error import RedisError
 from ottla.gateways.redis.numbers import find_integer
 from ottla.gateways.redis.read_commands import parse_read
@@ -29,6 +31,11 @@ def places_of(command: Command, arguments: list[bytes], database: int, databases
         other = find_integer(arguments[2])
         if other is not None and 0 <= other < databases:
             places.append((other, arguments[1]))
+    if command.name == "copy":
+        with suppress(RedisError):
+            other, _ = copy_options(arguments, database)
+            if 0 <= other < databases:
+                places[1] = other, arguments[2]
     return places
 
 

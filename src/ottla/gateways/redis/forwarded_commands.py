@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.gateways.redis import reply as replies
 from ottla.gateways.redis.command_places import is_of_one_key, places_of
 from ottla.gateways.redis.command_table import find_command
+from ottla.gateways.redis.copy_command import copy_options
 from ottla.gateways.redis.error import RedisError
 from ottla.gateways.redis.forwarding import BATCH_BYTES_MAX, BATCH_COMMANDS_MAX, CROSSED, client_of
 from ottla.gateways.redis.peer_messages import BLOCKED, Outcome, Ran, Run, Watched
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 ABSENT: Final = b":0\r\n"
 _COUNTING: Final = frozenset({"del", "unlink", "exists", "touch"})
 """Commands whose reply is how many of their keys there are."""
-_IF_FREE: Final = frozenset({"renamenx", "move"})
+_IF_FREE: Final = frozenset({"renamenx", "move", "copy"})
 _READING: Final = frozenset({"xread", "xreadgroup"})
 
 
@@ -95,7 +96,7 @@ class ForwardedCommands:
             self._connection.give(_sum([each.data for each in outcomes]))
         elif name in _READING:
             await self._read_parts(arguments, name, places)
-        elif name == "rename":
+        elif name == "rename" or (name == "copy" and copy_options(arguments, 0)[1]):
             await self._run_where(places[0], arguments)
         elif name in _IF_FREE:
             await self._if_free(arguments, name, *places)
@@ -116,7 +117,7 @@ class ForwardedCommands:
         self._give(ran.outcomes[0])
 
     async def _if_free(self, arguments: list[bytes], name: str, source: Place, target: Place) -> None:
-        """RENAMENX and MOVE, whose second key another broker has: there is nothing to do where that exists."""
+        """RENAMENX, MOVE and COPY, whose second key another broker has: there is nothing to do where that exists."""
         for place in (source, target):
             answer = await self._exists(place)
             if not answer.startswith(b":"):

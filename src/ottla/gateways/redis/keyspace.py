@@ -19,7 +19,7 @@ from ottla.gateways.redis.group import FREED_AT_ONCE, Group
 from ottla.gateways.redis.key_opening import KeyOpening
 from ottla.gateways.redis.key_topics import KeyTopics
 from ottla.gateways.redis.node_cache import NodeCache
-from ottla.gateways.redis.placement import ElsewhereError, Place, Placement
+from ottla.gateways.redis.placement import COPIES, ElsewhereError, Place, Placement
 from ottla.gateways.redis.stream import NodeLimits, Stream
 from ottla.gateways.redis.stream_log import Flush, StreamLog
 from ottla.gateways.redis.stream_records import Began, Dropped, Ended
@@ -34,7 +34,7 @@ from ottla.settings.topic_settings import REDIS_KEY
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.gateways.redis.config import RedisConfig
-    from ottla.gateways.redis.long_work import LongWork
+    from ottla.gateways.redis.long_work import Work
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class LoadingError(Exception):
 class HeldError(LoadingError):
     """A stream is held by a command that is not over (`ottla.gateways.redis.long_work`)."""
 
-    def __init__(self, work: LongWork) -> None:
+    def __init__(self, work: Work) -> None:
         super().__init__("a command is not over")
         self.work = work
 
@@ -78,7 +78,9 @@ class Keyspace:
         """How many changes there were, as INFO counts them."""
         self.spare: dict[Place, Stream] = {}
         """Streams of topics without a key."""
-        self._held: dict[Stream, LongWork] = {}
+        self.copies: set[str] = set()
+        """Topics to which streams are being copied that take the place of others."""
+        self._held: dict[Stream, Work] = {}
         """Streams that a command changes which is not over: nobody else sees them, and nothing of them is written."""
         self._dirty: list[Stream] = []
         self._is_flushing = False
@@ -119,7 +121,7 @@ class Keyspace:
             self._require_here((database, key))
             return None
         if not stream.log.is_current:
-            self._lose(stream)
+            self._lose((database, key), stream)
             self._require_here((database, key))
             return None
         if self._held and stream in self._held:
@@ -231,12 +233,12 @@ class Keyspace:
         database, key = stream.database, stream.key
         self.databases[database].pop(key)
         self.changed(stream)
-        self._end(stream, now_ms)
+        self.end(stream, now_ms)
         self._leave((database, key), stream.log.latest)
         self.on_groups(stream)
-        self._keep_spare(stream)
+        self.keep_spare(stream)
 
-    def _end(self, stream: Stream, now_ms: int) -> None:
+    def end(self, stream: Stream, now_ms: int) -> None:
         groups = list(stream.groups.values())
         stream.mark(now_ms, Ended())
         stream.log.ended()
@@ -293,17 +295,70 @@ class Keyspace:
         self.changed(stream)
         self._leave(source, self._tell_key(stream) or stream.log.latest)
         if before is not None:
-            self._end(before, now_ms)
+            self.end(before, now_ms)
             self.on_groups(before)
             if self.placement.has_peers:
-                self._drop(before)  # two topics must not say that they have one key
+                self.drop(before)  # two topics must not say that they have one key
             else:
-                self._keep_spare(before)
+                self.keep_spare(before)
 
-    def _keep_spare(self, stream: Stream) -> None:
+    # --- copying ----------------------------------------------------------------------------------------------------
+
+    def take_spare(self, place: Place) -> Stream:
+        """The topic that there is for a key that does not exist, as its value from now on. Raises TopicMissingError."""
+        if not self.has_spare(place):
+            raise TopicMissingError(place)
+        stream = self.databases[place[0]][place[1]] = self.spare.pop(place)
+        return stream
+
+    def put_copy(self, stream: Stream, place: Place, before: Stream | None, now_ms: int) -> None:
+        """A copy is whole, and on disk: it is the value of a key, in place of a stream that was."""
+        database, key = place
+        self.databases[database][key] = stream
+        stream.begin(database, key)
+        if before is not None and self.placement.has_peers:  # its topic is gone
+            groups = list(before.groups.values())
+            before.log.discard()
+            before.log.adoption.end()
+            before.end()
+            self.dismantle(groups)
+            self.on_groups(before)
+        elif before is not None:
+            self.end(before, now_ms)
+            self.on_groups(before)
+            self.keep_spare(before)
+        stream.log.adoption.watch()
+        self.changed(stream)
+        self.on_groups(stream)
+        if stream.expires_ms is not None:
+            self.expire_later(stream, stream.expires_ms)
+
+    def drop_copy(self, stream: Stream, place: Place, before: Stream | None) -> None:
+        """A copy has failed: the key has what it had before."""
+        if self.databases[place[0]].get(place[1]) is stream:
+            del self.databases[place[0]][place[1]]
+            if before is not None:
+                self.databases[place[0]][place[1]] = before
+        stream.log.adoption.end()
+        self.drop(stream)
+
+    async def _drop_left_copies(self) -> None:
+        """Brokers that led topics of copies are gone, and the copies were not finished."""
+        for place, topic in tuple(self.placement.led_here()) if self.placement.has_peers else ():
+            is_known = place in self.spare or topic in self.copies or topic in self.topics.dropped
+            if place[0] == COPIES and not is_known and not self.is_served(topic):
+                stream = self.new_stream(topic)
+                try:
+                    await stream.log.load(set())
+                except (ApiError, KernelError, OSError) as error:
+                    logger.info("topic %s, a copy that was not finished, is not read: %s", topic, error)
+                else:
+                    self.place_stream(stream)
+
+    def keep_spare(self, stream: Stream) -> None:
         place = self._place_to_be(stream)
         if place is None or place in self.spare:
-            self._drop(stream)
+            self.drop(stream)
         else:
             self.spare[place] = stream
             version = stream.version
@@ -324,9 +379,9 @@ class Keyspace:
                 self._broker.timer.schedule(SPARE_MS, lambda: self._spare_over(place, stream, version))
                 return
             del self.spare[place]
-            self._drop(stream)
+            self.drop(stream)
 
-    def _drop(self, stream: Stream) -> None:
+    def drop(self, stream: Stream) -> None:
         """Delete a topic that no key has. The mark keeps a broker that leads it meanwhile from using it again."""
         if stream.log.is_current:
             stream.mark(self._broker.clock.now_ms(), Dropped())
@@ -340,13 +395,14 @@ class Keyspace:
                 for database in self.databases:
                     for stream in tuple(database.values()):
                         await self._free(stream)
+                await self._drop_left_copies()
             finally:
                 self.free_later()
 
         self._broker.timer.schedule(FREE_MS, lambda: self._broker.tasks.spawn(free(), "redis-free"))
 
     async def _free(self, stream: Stream) -> None:
-        if not stream.log.is_current:
+        if not stream.log.is_current or stream in self._held:
             return
         try:
             await stream.log.free(self._broker.clock.now_ms())
@@ -364,7 +420,7 @@ class Keyspace:
             return True
         del self.spare[place]
         if stream.log.is_current:  # it has another key than it was to have: that could not be told
-            self._keep_spare(stream)
+            self.keep_spare(stream)
         return False
 
     def is_served(self, topic: str) -> bool:
@@ -384,12 +440,11 @@ class Keyspace:
                 return stream
         return next((each for some in self.databases for each in some.values() if each.log.topic == topic), None)
 
-    def _lose(self, stream: Stream) -> None:
+    def _lose(self, place: Place, stream: Stream) -> None:
         """Another broker leads the topic of a key now, or did meanwhile."""
-        assert stream.key is not None
-        del self.databases[stream.database][stream.key]
+        del self.databases[place[0]][place[1]]
         stream.log.adoption.end()
-        self._note_unread((stream.database, stream.key), stream.log.topic)
+        self._note_unread(place, stream.log.topic)
 
     def _note_unread(self, place: Place, topic: str) -> None:
         if not self.placement.has_peers:  # among several the metadata say where a key is
@@ -446,17 +501,20 @@ class Keyspace:
     def place_stream(self, stream: Stream) -> None:
         """A stream has been read from its log."""
         self._take_back_rename(stream)
+        told = self._place_of_topic(stream)
         if stream.is_dropped:
-            self._drop(stream)
-        elif stream.key is None:
-            self._keep_spare(stream)
+            self.drop(stream)
+        elif stream.key is None or (told is not None and told[0] == COPIES):
+            if stream.key is None and stream.last_id:  # a copy that was not finished
+                self.end(stream, self._broker.clock.now_ms())
+            self.keep_spare(stream)
         elif stream.database < len(self.databases):
             present = self.databases[stream.database].get(stream.key)
             if present is not None and present.log.topic == stream.log.topic and present.log.is_current:
                 return  # read twice at the same time
             if present is not None and present.log.is_current:
-                self._end(stream, self._broker.clock.now_ms())
-                self._keep_spare(stream)
+                self.end(stream, self._broker.clock.now_ms())
+                self.keep_spare(stream)
             else:
                 self.databases[stream.database][stream.key] = stream
                 stream.log.adoption.watch()
@@ -501,7 +559,7 @@ class Keyspace:
                 stream.log.flush()
         self.cache.trim()
 
-    def hold(self, stream: Stream, work: LongWork) -> None:
+    def hold(self, stream: Stream, work: Work) -> None:
         """A command on a stream is not over: others wait, and nothing of it is written."""
         self._held[stream] = work
 

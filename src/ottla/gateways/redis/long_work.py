@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ottla.gateways.redis.keyspace import HeldError
@@ -106,17 +107,15 @@ class UnfinishedError(HeldError):
     """A command has begun, and is over once its work is; then it is called again for the reply."""
 
 
-class LongWork:
-    """What is left of a command. Belongs to the event loop."""
+class Work:
+    """What is left of a command, which holds streams until it is over. Belongs to the event loop."""
 
-    def __init__(self, session: Session, streams: Iterable[Stream], steps: Steps) -> None:
-        self._streams = tuple(dict.fromkeys(streams))
-        self._steps = steps
+    def __init__(self, session: Session, streams: Iterable[Stream]) -> None:
         self._keyspace: Keyspace = session.keyspace
         self._awaited: set[Flush] = set()
         self._reply: Reply = None
         self._error: Exception | None = None
-        self._news: list[int] = []
+        self._streams = list(dict.fromkeys(streams))
         for stream in self._streams:
             self._keyspace.hold(stream, self)
         self._task = session.gateway.broker.tasks.spawn(self._run(), "redis-long-work")
@@ -131,34 +130,28 @@ class LongWork:
         await asyncio.shield(self._task)
 
     async def _run(self) -> None:
-        is_over = False
-        while not is_over:  # where the broker stops before that, nothing of it is written
-            await next_turn()
-            is_over = not self._step()
+        await self._work()  # where the broker stops before it is over, nothing of it is to be written
         for stream in self._streams:
             self._keyspace.let_go(stream)
         self._keyspace.serve_waiters()
 
-    def _step(self) -> bool:
-        keyspace = self._keyspace
-        outside, keyspace.awaited = keyspace.awaited, self._awaited
+    async def _work(self) -> None:
+        """Do what is left, up to the reply, or an error."""
+        raise NotImplementedError
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """What is changed meanwhile, the reply rests on."""
+        outside, self._keyspace.awaited = self._keyspace.awaited, self._awaited
         try:
-            next(self._steps)
-        except StopIteration as over:
-            self._reply = over.value
-            return False
-        except Exception as error:  # the command's own: it is raised where the command is called
-            self._error = error
-            self._news = [stream.news for stream in self._streams]
-            return False
+            yield
         finally:
-            keyspace.awaited = outside
-        return True
+            self._keyspace.awaited = outside
 
     @property
     def is_stale(self) -> bool:
-        """Whether the command is to wait, but something has come since it looked: it has to look again."""
-        return isinstance(self._error, BlockError) and self._news != [stream.news for stream in self._streams]
+        """Whether the command has to look again."""
+        return False
 
     def reply(self) -> Reply:
         """What the command answers, which rests on what it has changed. Raises what the command raises."""
@@ -166,6 +159,39 @@ class LongWork:
         if self._error is not None:
             raise self._error
         return self._reply
+
+
+class LongWork(Work):
+    """What is left of a command that is done in slices."""
+
+    def __init__(self, session: Session, streams: Iterable[Stream], steps: Steps) -> None:
+        self._steps = steps
+        self._news: list[int] = []
+        super().__init__(session, streams)
+
+    async def _work(self) -> None:
+        is_over = False
+        while not is_over:
+            await next_turn()
+            is_over = not self._step()
+
+    def _step(self) -> bool:
+        with self._changing():
+            try:
+                next(self._steps)
+            except StopIteration as over:
+                self._reply = over.value
+                return False
+            except Exception as error:  # the command's own: it is raised where the command is called
+                self._error = error
+                self._news = [stream.news for stream in self._streams]
+                return False
+        return True
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the command is to wait, but something has come since it looked."""
+        return isinstance(self._error, BlockError) and self._news != [stream.news for stream in self._streams]
 
 
 def in_slices(session: Session, streams: Iterable[Stream], steps: Steps) -> Reply:

@@ -15,7 +15,7 @@ zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore zrevr
 zunionstore
 """
 _NOT_SERVED: Final = """
-bgrewriteaof bgsave copy dump eval eval_ro evalsha evalsha_ro failover fcall fcall_ro migrate monitor psubscribe
+bgrewriteaof bgsave dump eval eval_ro evalsha evalsha_ro failover fcall fcall_ro migrate monitor psubscribe
 psync publish pubsub punsubscribe replicaof restore save shutdown slaveof spublish ssubscribe subscribe
 sunsubscribe swapdb sync unsubscribe waitaof xidmprecord
 """

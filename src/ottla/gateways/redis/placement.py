@@ -7,7 +7,7 @@ key --> the topic of its name, if that one's setting `redis.key` is the key     
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.metadata.image.image import NO_LEADER, ConfigResourceType, topic_resource
 from ottla.model import redis_key
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 Place = tuple[int, bytes]
 """Database and key."""
+
+COPIES: Final = 999_999_999
+"""The database of the keys that topics have in their settings while a copy is made that takes another stream's place.
+There is no such database, so nobody sees them.
+"""
 
 
 class ElsewhereError(Exception):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ottla.gateways.redis.command_table import Command
     from ottla.gateways.redis.gateway import RedisGateway
     from ottla.gateways.redis.keyspace import Keyspace
-    from ottla.gateways.redis.long_work import LongWork
+    from ottla.gateways.redis.long_work import Work
 
 
 HELD_BYTES_MAX: Final = 512 * 1024 * 1024
@@ -109,7 +109,7 @@ class Session:
         self._shown = shown
         self.checked: tuple[bytes, bytes, bool] | None = None
         """A name, a password, and whether it is right: what AUTH waited for."""
-        self.work: LongWork | None = None
+        self.work: Work | None = None
         """What the command under way has not done yet."""
         self.held_bytes = 0
         """What its transaction holds."""

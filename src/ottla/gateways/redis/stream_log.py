@@ -176,6 +176,11 @@ class StreamLog:
         assert self._opened is not None, "it is served"
         return self._opened[0].log.config.max_message_bytes
 
+    @property
+    def batch_bytes_max(self) -> int:
+        """Of a batch with more than one record."""
+        return min(BATCH_BYTES_MAX, self._bytes_max // 2)
+
     def has_room(self, size: int) -> bool:
         """Whether the topic takes so many bytes of entries in one batch."""
         return size + BATCH_OVERHEAD <= self._bytes_max
@@ -199,7 +204,7 @@ class StreamLog:
         nodes, stream.unwritten = stream.unwritten, []
         assert flush is not None
         assert journal
-        parts = _parts_of(journal, min(BATCH_BYTES_MAX, self._bytes_max // 2))
+        parts = _parts_of(journal, self.batch_bytes_max)
         flush.undecided = len(parts)
         marks = [(node, node.last_id) for node in nodes]
         before = 0
@@ -207,6 +212,27 @@ class StreamLog:
             count = sum(len(each) if type(each) is StreamAdds else 1 for each in part)
             self._write(flush, build_stream_batch(part), before, count, marks if number == len(parts) else ())
             before += count
+
+    async def append(self, some: Sequence[records.Record]) -> int:
+        """Write records of a stream that has no key yet, and wait until they are on disk; returns the offset of the
+        first. Raises ApiError.
+        """
+        flush = Flush()
+        flush.undecided = 1
+        self._write(flush, build_stream_batch(some), 0, len(some), ())
+        if await are_lost({flush}):
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, flush.error or "")
+        return self._end_offset - len(some)
+
+    def discard(self) -> None:
+        """What is journaled is of no use, because the key has got another stream: it counts as written."""
+        flush = self.latest
+        if self._stream.journal and flush is not None:
+            self._stream.take_journal()
+            self._stream.unwritten = []
+            self.latest = None
+            flush.undecided = 1
+            flush.decide(None)
 
     def _write(self, flush: Flush, batch: bytearray, start: int, count: int, marks: Sequence[tuple[Node, int]]) -> None:
         self._broker.produce.produce_one(
@@ -352,6 +378,8 @@ class StreamLog:
             if is_decided:
                 stream.adopted_to = max(stream.adopted_to, offset)
 
+        if snapshots.is_reading:  # else changes that follow would be taken for its parts
+            stream.mark(self._broker.clock.now_ms(), records.Snapshot(0, [], cleans=False))
         if self._unclear is not None:
             logger.warning("topic %s: record %d is not read as a change: %s", self.topic, *self._unclear)
 

@@ -46,6 +46,7 @@ KeptConsumer = tuple[bytes, int, int]
 _encode = msgspec.msgpack.Encoder().encode
 _decode_fields = msgspec.msgpack.Decoder(list[bytes]).decode
 decode_fields = _decode_fields
+encode_fields = _encode
 
 
 class Mark(Struct, frozen=True, array_like=True, tag=True):
@@ -258,6 +259,19 @@ class Kept(Mark, frozen=True, tag="kept"):
                 consumer.active_ms = active_ms
 
 
+class KeptConsumers(Mark, frozen=True, tag="consumers"):
+    """Consumers of a group in a snapshot, some of them."""
+
+    group: bytes
+    consumers: list[KeptConsumer]
+
+    def apply(self, stream: "Stream") -> None:
+        """Make the change."""
+        group = stream.groups[self.group]
+        for name, seen_ms, active_ms in self.consumers:
+            group.add_consumer(name, seen_ms).active_ms = active_ms
+
+
 class Held(Mark, frozen=True, tag="held"):
     """What is pending in a group, in part: id, consumer or None, time of delivery, count. `until_ms` has the rows with
     such a time, by id.
@@ -278,7 +292,7 @@ class Held(Mark, frozen=True, tag="held"):
 class Snapshot(Mark, frozen=True, tag="snapshot"):
     """All of a stream follows in so many marks: what lies before may be forgotten, but for the entries that the nodes
     among them have. `names` are those of the fields of the last node's first entry. `cleans` says whether the log is
-    worth being cleaned.
+    worth being cleaned. Without parts it says that the rest of the snapshot before it was not written.
     """
 
     parts: int
@@ -365,6 +379,7 @@ AnyMark = (
     | Remembered
     | Configured
     | Kept
+    | KeptConsumers
     | Held
     | Snapshot
     | NodeRows

@@ -134,8 +134,8 @@ class SnapshotReader:
         self._parts: list[records.Mark] = []
 
     def begin(self, head: records.Snapshot) -> None:
-        """A snapshot begins."""
-        self._head, self._parts = head, []
+        """A snapshot begins; one without parts says that the one before has no more."""
+        self._head, self._parts = head if head.parts else None, []
 
     @property
     def is_reading(self) -> bool:
