@@ -160,6 +160,20 @@ def test_a_key_that_is_renamed_back_and_deleted_in_one_pipeline_is_made_anew(cli
         assert client.call("DEL", "user:1") == 1
 
 
+def test_keys_that_one_pipeline_renames_one_after_the_other_keep_their_streams(clients: list[RawRedis]) -> None:
+    client = clients[0]
+    swap = [("RENAME", "b", "e"), ("RENAME", "a", "b"), ("RENAME", "e", "a")]
+    shift = [("RENAMENX", "c", "f"), ("RENAME", "d", "c"), ("RENAME", "b", "d")]
+    for _ in range(8):
+        for number, key in enumerate("abcd"):
+            assert client.call("XADD", key, f"{number}-1", "n", "v")
+        assert client.pipeline([*swap, *shift]) == ["+OK", "+OK", "+OK", 1, "+OK", "+OK"]
+        for each in clients:
+            entries = each.pipeline([("XRANGE", key, "-", "+") for key in "acdf"])
+            assert [found[0][0] for found in entries] == [b"1-1", b"3-1", b"0-1", b"2-1"]
+        assert client.call("DEL", *"abcdef") == 4
+
+
 def test_a_key_takes_the_place_of_one_that_another_broker_leads(clients: list[RawRedis]) -> None:
     for round_number, (client, other) in enumerate(zip(clients, [*clients[1:], clients[0]], strict=True)):
         source, target = f"source-{round_number}", f"target-{round_number}"

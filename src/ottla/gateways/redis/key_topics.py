@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.gateways.redis.placement import Place, Placement
 from ottla.gateways.redis.stream_log import Flush, are_lost
@@ -30,6 +30,16 @@ LOOK_MS: Final = 5
 _TAKEN: Final = (ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
+class _Move(NamedTuple):
+    """A topic is to be told which key it has."""
+
+    place: Place
+    stream: Stream
+    logged: Flush | None
+    """With the change that says so in the log of the stream."""
+    waiting: list[Flush]
+
+
 class KeyTopics:
     """Belongs to the event loop."""
 
@@ -41,7 +51,7 @@ class KeyTopics:
         """Topics that are being deleted."""
         self.until_known: Callable[[], Awaitable[None]] = _nobody
         """Returns when the other brokers know what this one knows."""
-        self._told: dict[str, tuple[Place, Stream, list[Flush]]] = {}
+        self._told: dict[str, _Move] = {}
 
     async def create(self, place: Place, name: str, principal: Principal) -> bool:
         """Have somebody make a topic for a key; returns whether it was made, False where there is one of this name.
@@ -143,7 +153,7 @@ class KeyTopics:
         flush.undecided = 1
         topic: str = stream.log.topic
         known = self._told.get(topic)
-        self._told[topic] = place, stream, [*(known[2] if known else ()), flush]
+        self._told[topic] = _Move(place, stream, stream.log.latest, [*(known.waiting if known else ()), flush])
         if known is None:
             self._broker.tasks.spawn(self._tell(topic), "redis-tell-key")
         return flush
@@ -151,31 +161,49 @@ class KeyTopics:
     def place_told(self, topic: str) -> Place | None:
         """The key that the setting of a topic is about to say; None where nothing is under way."""
         told = self._told.get(topic)
-        return None if told is None else told[0]
+        return None if told is None else told.place
 
     async def _tell(self, topic: str) -> None:
         while True:
-            place, stream, flushes = self._told[topic]
-            error = await self._try_to_tell(stream, place)
-            if self._told[topic][:2] == (place, stream):
-                flushes = self._told.pop(topic)[2]
+            move = self._told[topic]
+            error = await self._try_to_tell(topic, move)
+            if self._told[topic][:2] == move[:2]:
+                move = self._told.pop(topic)
                 break
-        for flush in flushes:
+        for flush in move.waiting:
             flush.decide(error)
 
-    async def _try_to_tell(self, stream: Stream, place: Place) -> str | None:
+    def _moves_with(self, topic: str) -> tuple[dict[str, _Move], str | None]:
+        """The topics that are told together with one: that which has its new key by its setting still, but moves on,
+        that which has the new key of that one, and so on; and the topic at the end that is replaced, if there is one.
+        """
+        moves = {topic: self._told[topic]}
+        while True:
+            place = moves[topic].place
+            rival = self._placement.another_topic_of(place, {*moves, *self.dropped})
+            if rival is None or rival not in self._told or self._told[rival].place == place:
+                return moves, rival
+            moves[rival] = self._told[rival]
+            topic = rival
+
+    async def _try_to_tell(self, topic: str, move: _Move) -> str | None:
         """The log says it first: a setting that is ahead of the log would be set back, and the topic that had the key
         be gone. That one loses the key in the same step, so that one topic has it at any time.
         """
-        topic: str = stream.log.topic
-        flush: Flush | None = stream.log.latest
-        if flush is not None and await are_lost({flush}):
-            return flush.error
-        if not stream.log.is_current:
-            return f"topic {topic} is led elsewhere now"
+        place = move.place
+        while True:
+            moves, replaced = self._moves_with(topic)
+            logged = {each.logged for each in moves.values() if each.logged is not None and not each.logged.is_done}
+            if not logged:
+                break
+            await are_lost(logged)
+        for name, each in moves.items():
+            if each.logged is not None and each.logged.error is not None:
+                return each.logged.error
+            if not each.stream.log.is_current:
+                return f"topic {name} is led elsewhere now"
         principal = broker_principal(self._placement.own_id)
-        replaced = self.rival_of(place, topic)
-        values: dict[str, str | None] = {topic: redis_key.setting_of_key(*place)}
+        values: dict[str, str | None] = {name: redis_key.setting_of_key(*each.place) for name, each in moves.items()}
         if replaced is not None:
             values[replaced] = None
         try:
@@ -189,8 +217,9 @@ class KeyTopics:
         if replaced is not None:
             await self._delete_now(replaced)
         rival = self.rival_of(place, topic)
-        if rival is not None:  # made while the key was on its way here: the RENAME takes its place
-            await self._delete_now(rival)
+        is_here = topic not in self.dropped and self._told[topic].place == place
+        if rival is not None and is_here and rival not in self._told:
+            await self._delete_now(rival)  # made while the key was on its way here: the RENAME takes its place
         await self.until_known()
         return None
 

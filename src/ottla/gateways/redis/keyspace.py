@@ -285,8 +285,8 @@ class Keyspace:
         assert stream.key is not None
         before = self.databases[database].pop(key, None)
         replaced = (self.placement.topic_of((database, key)) or "") if before is None else before.log.topic
-        if replaced == stream.log.topic:
-            replaced = ""
+        if replaced == stream.log.topic or self.topics.place_told(replaced) not in (None, (database, key)):
+            replaced = ""  # by its setting alone it has the key
         source = stream.database, stream.key
         self.databases[stream.database].pop(stream.key)
         self.changed(stream)
