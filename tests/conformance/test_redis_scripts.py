@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.broker_process import BrokerProcess
+from tests.cluster import wait_until
 from tests.conformance.redis_scripts import Command, begin_anew, compare, first_difference
 from tests.redis_client import RawRedis
 from tests.system.redis_address import redis_address
@@ -97,3 +98,23 @@ def test_copies_are_those_of_redis(servers: tuple[tuple[str, int], tuple[str, in
     with RawRedis(servers[0], protocol) as ours, RawRedis(servers[1], protocol) as theirs:
         begin_anew(ours, theirs)
         assert first_difference(ours, theirs, commands) is None
+
+
+def test_setting_a_group_back_wakes_nobody(servers: tuple[tuple[str, int], tuple[str, int]]) -> None:
+    replies = []
+    for server in servers:
+        with RawRedis(server) as client, RawRedis(server) as waiting:
+            begin_anew(client)
+            client.call("XADD", "s", "1-0", "n", "1")
+            client.call("XGROUP", "CREATE", "s", "g", "$")
+            waiting.send("XREADGROUP", "GROUP", "g", "alice", "BLOCK", "0", "STREAMS", "s", ">")
+            wait_until(lambda client=client: _waiting(client) == 1, "it waits")  # type: ignore[misc]
+            said = client.pipeline([("XGROUP", "SETID", "s", "g", "0"), ("XPENDING", "s", "g"), ("XLEN", "s")])
+            replies.append([*said, _waiting(client), client.call("XADD", "s", "2-0", "n", "2"), waiting.reply()])
+    assert replies[0] == replies[1]
+    assert replies[0][3] == 1
+
+
+def _waiting(client: RawRedis) -> int:
+    (line,) = (each for each in client.call("INFO", "clients").split(b"\r\n") if each.startswith(b"blocked_clients"))
+    return int(line.partition(b":")[2])

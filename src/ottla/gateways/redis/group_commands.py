@@ -62,7 +62,7 @@ def xgroup(session: Session, arguments: list[bytes]) -> Reply:
     if name == b"SETID":
         last_id = stream.last_id if arguments[4] == b"$" else parse_any_id(arguments[4])
         stream.mark(session.now_ms, GroupSet(group.name, id_bytes(last_id), entries_read))
-        session.keyspace.changed(stream)
+        session.keyspace.changes += 1  # who waits goes on waiting, as with Redis
         return OK
     consumer = group.consumers.get(arguments[4])
     if name == b"CREATECONSUMER":
