@@ -177,6 +177,15 @@ class NodeList(Sequence[Node]):
             index += _BLOCK
         return index, total
 
+    @property
+    def first_ids(self) -> list[int]:
+        """Where the nodes begin."""
+        start = self._start
+        return [
+            ms << 64 | sequence
+            for ms, sequence in zip(self._first_ms[start:], self._first_sequences[start:], strict=True)
+        ]
+
     # --- changing ---------------------------------------------------------------------------------------------------
 
     def append(self, node: Node) -> None:

@@ -494,7 +494,7 @@ class Stream:
         """The key is deleted."""
         self.key = None
         self.garbage += self.length
-        self.gone += [node.first_id for node in self.nodes]
+        self.gone += self.nodes.first_ids
         self.changed.clear()
         self._clear()
 
@@ -517,7 +517,7 @@ class Stream:
 
     def clear_nodes(self) -> None:
         """For loading: there are no entries, and others follow."""
-        self.gone += [node.first_id for node in self.nodes]
+        self.gone += self.nodes.first_ids
         self.changed.clear()
         self.nodes = NodeList(self.changed)
         self.length, self._first_id = 0, 0

@@ -62,6 +62,7 @@ def _do(steps: list[tuple[str, int]]) -> None:
             for each in (nodes.take(at), plain[at]):
                 each.remove(each.first_id)
         assert told(nodes) == told(plain)
+        assert nodes.first_ids == [each.first_id for each in plain]
         assert told(nodes[1:-1]) == told(plain[1:-1])
         for wanted in (number, last_id, *(each.first_id + 1 for each in plain)):
             assert nodes.end_of(wanted) == sum(each.first_id <= wanted for each in plain)
