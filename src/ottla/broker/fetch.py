@@ -6,6 +6,7 @@ under each of its partitions, and is told when the high watermark of one of them
 """
 
 from collections.abc import Hashable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
@@ -411,20 +412,48 @@ class FetchService:
         self.look_up(principal, topic if isinstance(topic, str) else UUID(bytes=topic), index, target)
 
     def fetch(
-        self, targets: Sequence[FetchTarget], limits: FetchLimits, on_fetched: OnFetched
+        self,
+        targets: Sequence[FetchTarget],
+        limits: FetchLimits,
+        on_fetched: OnFetched,
+        reader: Principal | None = None,
     ) -> DelayedOperation | None:
         """Read now when it is worth an answer, otherwise wait; `on_fetched` is called exactly once.
 
-        Returns what waits, to be cancelled when nobody wants it any more; None when it is answered.
+        After a wait `reader` gets what it may read by then; None stands for one that the rules are not about. Returns
+        what waits, to be cancelled when nobody wants it any more; None when it is answered.
         """
         reads, is_enough = _read_all(targets, limits)
         if limits.max_wait_ms <= 0 or not targets or is_enough:
             on_fetched(reads)
             return None
+        if reader is not None and self._authorizer is not ALLOW_ALL:
+            on_fetched = partial(self._on_waited, reader, self._authorizer.version, targets, on_fetched)
         operation = DelayedFetch(targets, limits, reads, on_fetched)
         del reads
         is_answered = self._purgatory.watch(operation, operation.keys, limits.max_wait_ms)
         return None if is_answered else operation
+
+    def _on_waited(
+        self,
+        reader: Principal,
+        rules_version: int,
+        targets: Sequence[FetchTarget],
+        on_fetched: OnFetched,
+        reads: list[PartitionRead],
+    ) -> None:
+        """Answer a reader that has waited since the rules had this version."""
+        if self._authorizer.version != rules_version:
+            reads = [self._if_allowed(reader, *each) for each in zip(targets, reads, strict=True)]
+        on_fetched(reads)
+
+    def _if_allowed(self, reader: Principal, target: FetchTarget, read: PartitionRead) -> PartitionRead:
+        if target.partition is None:
+            return read
+        topic = target.partition.topic_partition.topic
+        if self._authorizer.allows(reader, Operation.READ, ResourceType.TOPIC, topic):
+            return read
+        return PartitionRead(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def look_ups_of(

@@ -253,7 +253,7 @@ class RecordService:
             if not fetched.done():
                 fetched.set_result(reads)
 
-        waiting = self._fetches.fetch((target,), limits, on_fetched)
+        waiting = self._fetches.fetch((target,), limits, on_fetched, principal)
         try:
             (read,) = await fetched
         except asyncio.CancelledError:

@@ -16,6 +16,7 @@ from ottla.replication.replica_manager import ReplicaManager
 from ottla.runtime.purgatory import DelayedOperation, Purgatory
 from ottla.runtime.timer import ManualTimer
 from ottla.storage.log_config import LogConfig
+from tests.unit.broker.rules import Rules
 from tests.unit.replication.conftest import Appended
 
 New = Callable[..., object]
@@ -494,3 +495,23 @@ async def test_who_may_not_read_is_refused_by_name_and_by_id(new_partition: New,
     fetching.service.look_up(ANONYMOUS, partition.topic_id if by_id else "t", 0, wanted)
     assert (wanted.partition, wanted.error) == (None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     assert rules.asked == ["User:ANONYMOUS READ TOPIC t"]
+
+
+@pytest.mark.parametrize("ends", ["news", "time"])
+async def test_who_may_read_no_more_when_a_wait_is_over_gets_no_records(new_partition: New, ends: str) -> None:
+    rules = Rules()
+    fetching = Fetching(authorizer=rules)
+    partition = await new_partition(on_change=fetching.moved)  # type: ignore[misc]
+    size = await append(partition, batch())
+    wanted = limits(min_bytes=2 * size)
+    for reader in (ANONYMOUS, None):  # None: a follower, which the rules are not about
+        fetching.service.fetch([target(partition)], wanted, fetching.on_fetched, reader)
+    rules.deny(Operation.READ, ResourceType.TOPIC, partition.topic_partition.topic)
+    rules.version += 1
+    if ends == "news":
+        await append(partition, batch())
+    else:
+        fetching.timer.advance(wanted.max_wait_ms)
+    (read,), (of_follower,) = fetching.answers
+    assert (read.error, read.records, read.high_watermark) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, -1)
+    assert (of_follower.error, of_follower.records is None) == (ErrorCode.NONE, False)

@@ -22,6 +22,7 @@ from ottla.gateways.kafka.api_table import ApiTable
 from ottla.gateways.kafka.gateway import KafkaGateway
 from ottla.metadata.image.image import MetadataImage, PartitionImage, TopicImage
 from ottla.model.error_code import ErrorCode
+from ottla.model.principal import ANONYMOUS, Principal
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import SingleFetchRequest
 from ottla.network.task_gate import TaskGate
@@ -89,8 +90,13 @@ class Told(FetchService):
         self.asked: list[tuple[list[FetchTarget], FetchLimits]] = []
 
     def fetch(
-        self, targets: Sequence[FetchTarget], limits: FetchLimits, on_fetched: Callable[[list[PartitionRead]], None]
+        self,
+        targets: Sequence[FetchTarget],
+        limits: FetchLimits,
+        on_fetched: Callable[[list[PartitionRead]], None],
+        reader: Principal | None,
     ) -> DelayedOperation | None:
+        assert reader is ANONYMOUS
         self.asked.append(([replace(each) for each in targets], limits))
         on_fetched([self.read])
         return None

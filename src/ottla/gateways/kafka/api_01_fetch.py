@@ -91,7 +91,7 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | None:
 
     def read() -> None:
         nonlocal waiting
-        waiting = fetches.fetch(targets, limits, respond)
+        waiting = fetches.fetch(targets, limits, respond, None if replica is not None else ctx.principal)
         if waiting is not None:
             waiting_fetches.add(waiting)
             if ctx.kafka_connection.has_finished:
@@ -162,7 +162,9 @@ class SingleFetch(Struct, eq=False):
     def read(self) -> None:
         """Read now, or wait for enough."""
         connection = self.connection
-        waiting = connection.gateway.broker.fetches.fetch([self.target], self.limits, self.respond)
+        waiting = connection.gateway.broker.fetches.fetch(
+            [self.target], self.limits, self.respond, connection.principal
+        )
         if waiting is not None:
             self.waiting = waiting
             connection.waiting_fetches.add(waiting)
