@@ -4,6 +4,9 @@ What is HTTP is read and written by h11. A request has to be there within a time
 has a largest size; a client that sends more while it waits for an answer is closed. The rest of a body that is refused
 is received and dropped: to hang up on a client that still sends resets the connection, and it may never see the answer
 (RFC 9112, section 9.6).
+
+No web page is served, so a page that asks for a change is a stranger's, in the browser of somebody who can reach this
+port: what comes with an `Origin` and is neither GET nor HEAD is refused.
 """
 
 import json
@@ -44,6 +47,7 @@ REFUSED_BYTES_MAX: Final = 256 * 1024 * 1024
 JSON_TYPE: Final = "application/json; charset=utf-8"
 TEXT_TYPE: Final = "text/plain; charset=utf-8"
 _FIELDS_MAX: Final = 100
+_READING: Final = frozenset({b"GET", b"HEAD"})
 _REASONS: Final[Mapping[int, str]] = responses
 
 
@@ -174,6 +178,9 @@ class HttpConnection:
             # Whoever is between the client and here may believe the other one (RFC 9112, section 6.3).
             raise h11.RemoteProtocolError("both Transfer-Encoding and Content-Length")
         self._body_length = None if b"transfer-encoding" in names else int(names.get(b"content-length", b"0")[:19])
+        if b"origin" in names and request.method not in _READING:
+            self._refuse_body(403, "a web page asks for a change")
+            return
         if self._body_length is not None and self._body_length > self._body_max:
             self._refuse_body(413, "the body is too large")
 

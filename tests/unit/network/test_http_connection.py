@@ -109,6 +109,19 @@ async def test_a_chunked_body_and_one_that_waits_to_be_asked_for_are_read() -> N
         assert [each.body for each in client.asked] == [b"abcde", b"hi"]
 
 
+async def test_a_web_page_may_look_and_change_nothing() -> None:
+    for origin in (b"https://evil.example", b"http://h", b"null"):
+        async with peer() as (client, _):
+            answer = await client.say(POST.replace(b"Host: h", b"Host: h\r\nOrigin: " + origin))
+            assert answer.startswith(b"HTTP/1.1 403 ")
+            assert client.asked == []
+            assert client.is_draining
+        async with peer() as (client, _):
+            answer = await client.say(b"GET /stats HTTP/1.1\r\nHost: h\r\nOrigin: " + origin + b"\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            assert b"access-control" not in answer.lower()
+
+
 async def test_the_answer_to_head_has_no_body_and_the_next_one_has() -> None:
     async with peer() as (client, _):
         answer = await client.say(b"HEAD /a HTTP/1.1\r\nHost: h\r\n\r\n")

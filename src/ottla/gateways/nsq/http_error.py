@@ -24,8 +24,9 @@ class HttpError(Exception):
 
 def refuse(status: int, why: str, path: str) -> HttpResponse:
     """The answer to a request that could not be read."""
-    code = {413: "MSG_TOO_BIG" if path == "/pub" else "BODY_TOO_BIG", 408: "REQUEST_TIMEOUT"}.get(status, "BAD_REQUEST")
-    return HttpError(status, code).response()
+    too_big = "MSG_TOO_BIG" if path == "/pub" else "BODY_TOO_BIG"
+    codes = {403: "ORIGIN_NOT_ALLOWED", 408: "REQUEST_TIMEOUT", 413: too_big}
+    return HttpError(status, codes.get(status, "BAD_REQUEST")).response()
 
 
 def given(request: HttpRequest, name: str) -> str:
