@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Self
+from typing import Final, Self
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -14,6 +14,10 @@ logger = logging.getLogger(__name__)
 
 KIB = 1024
 MIB = 1024 * KIB
+
+LOGIN_MS: Final = 60_000
+"""A client that has to log in and has not after so long is closed, whatever it sends meanwhile: a stranger that sends a
+byte now and then is never idle."""
 
 
 class NetworkConfig(Struct, frozen=True):

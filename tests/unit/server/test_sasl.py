@@ -11,6 +11,7 @@ import pytest
 from ottla.gateways.kafka.apis import APIS
 from ottla.model.error_code import ErrorCode
 from ottla.native import build_batch
+from ottla.network.config import LOGIN_MS
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -102,6 +103,17 @@ async def test_a_produce_of_who_has_not_logged_in_is_taken_for_nobodys(broker: S
     )
     peer.send(request, 9)
     assert peer.closed_because == "a request of PRODUCE before the client has logged in"
+
+
+async def test_who_has_not_logged_in_in_time_is_gone_whatever_it_sent(broker: SocketlessBroker) -> None:
+    silent, slow, never, known = broker.connect(SASL), broker.connect(SASL), broker.connect(), await log_in(broker)
+    assert (await handshake(slow, "SCRAM-SHA-512")).error_code == 0
+    broker.timer.advance(LOGIN_MS - 1)
+    assert (await authenticate(broker, slow, b"n,,n=bob,r=" + b"n" * 24)).error_code == 0  # and no second message
+    assert [peer.closed_because for peer in (silent, slow)] == [None, None]
+    broker.timer.advance(1)
+    assert [peer.closed_because for peer in (silent, slow)] == [f"it did not log in within {LOGIN_MS} ms"] * 2
+    assert [peer.closed_because for peer in (never, known)] == [None, None]
 
 
 async def test_plain_says_who_it_is(broker: SocketlessBroker) -> None:

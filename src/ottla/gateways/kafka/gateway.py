@@ -16,6 +16,7 @@ from ottla.gateways.kafka.fetch_session import FetchSessionCache
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import InvalidInputError
 from ottla.model.principal import ANONYMOUS, BROKER, USER, Principal, broker_principal
+from ottla.network.config import LOGIN_MS
 from ottla.network.connection import Connection, ResponseSlot
 from ottla.network.ordered_handler import OrderedHandler
 from ottla.network.receive_buffer import ReceiveBuffer
@@ -214,6 +215,7 @@ class KafkaConnection(OrderedHandler):
         """Whether it may do nothing until it has."""
         if login is not None and login.listener is not None:
             connection.receiver.limit_frames(login.listener.receive_bytes_max, "sasl.server.max.receive.size")
+            login.session_timer = gateway.broker.timer.schedule(LOGIN_MS, self._on_login_late)
         self.has_bare_messages = False
         """Whether what comes next is no request but a message of the exchange by which it logs in (KIP-43)."""
         self.software: tuple[str, str] | None = None
@@ -326,6 +328,9 @@ class KafkaConnection(OrderedHandler):
         lifetime_ms = min(limits_ms)
         login.session_timer = gateway.broker.timer.schedule(min(lifetime_ms, SESSION_MS_MAX), self._end_session)
         return lifetime_ms
+
+    def _on_login_late(self) -> None:
+        self.connection.close(f"it did not log in within {LOGIN_MS} ms")
 
     def _end_session(self) -> None:
         """It has to log in again before it asks for anything else."""

@@ -76,7 +76,7 @@ class Login:
         self.has_session = False
         """Whether it has to log in again after a while."""
         self.session_timer: TimerTask | None = None
-        """Ends the session of a client that has to log in again now and then."""
+        """Ends the session of a client that has to log in again now and then, or the wait for one to log in."""
 
     @property
     def is_again(self) -> bool:

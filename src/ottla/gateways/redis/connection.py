@@ -36,12 +36,14 @@ from ottla.gateways.redis.transaction import MISSING
 from ottla.gateways.redis.waiters import Waiter
 from ottla.model.errors import ApiError
 from ottla.native import StreamAdds
+from ottla.network.config import LOGIN_MS
 
 if TYPE_CHECKING:
     from ottla.gateways.redis.gateway import RedisGateway
     from ottla.network.connection import Connection
     from ottla.network.receive_buffer import ReceiveBuffer
     from ottla.network.response_queue import ResponseSlot
+    from ottla.runtime.timing_wheel import TimerTask
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +87,9 @@ class RedisConnection:
         self._ends: str | None = None
         self._is_over = False
         self._has_begun = False  # the next command: it ran before, and lacked something
+        self._login_deadline: TimerTask | None = None
+        if not session.is_known:
+            self._login_deadline = gateway.broker.timer.schedule(LOGIN_MS, self._on_login_late)
 
     def on_frame(self, data: memoryview, buffer: "ReceiveBuffer", slot: "ResponseSlot") -> None:
         """Bytes have arrived; they may hold many commands, or a part of one."""
@@ -119,6 +124,8 @@ class RedisConnection:
         """The connection is gone."""
         self._is_over = True
         self._quota.stop()
+        if self._login_deadline is not None:
+            self._login_deadline.cancel()
         self.session.end_transaction()
         if self._waiter is not None:
             self._waiter.cancel()
@@ -129,6 +136,10 @@ class RedisConnection:
         self._answers.clear()
         self._answer_slots()
         self.gateway.forget(self)
+
+    def _on_login_late(self) -> None:
+        if not self.session.is_known:
+            self.connection.close(f"it did not log in within {LOGIN_MS} ms")
 
     # --- commands ---------------------------------------------------------------------------------------------------
 
