@@ -1,5 +1,6 @@
 """Whether the files of keys and certificates have changed since they were read."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from ottla.security.tls_config import TlsConfig
@@ -8,9 +9,14 @@ FileStates = tuple[tuple[int, int, int], ...]
 
 
 def file_states(config: TlsConfig) -> FileStates:
+    """What changes when somebody changes the files of a configuration. BLOCKING."""
+    return states_of(config.files)
+
+
+def states_of(paths: Iterable[str]) -> FileStates:
     """What changes when somebody changes the files. BLOCKING."""
     states = []
-    for path in config.files:
+    for path in paths:
         try:
             found = Path(path).stat()
         except (OSError, ValueError):

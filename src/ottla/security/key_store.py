@@ -58,7 +58,7 @@ def read_key_pair(store: Store, key_password: str | None) -> KeyPair:
         if _KEY not in data:
             raise InvalidSettingError(f"{where}: it has no private key: put the key and its certificates into one file")
         if b"ENCRYPTED" not in data:
-            _require_private(where, store.location)
+            require_private(where, store.location, ", or encrypt the key and set ssl.key.password")
         return KeyPair(data, key_password)
     found = _pkcs12(where, data, store, "ssl.keystore")
     if found.key is None or found.cert is None:
@@ -121,11 +121,13 @@ def _read(where: str, location: str) -> bytes:
     return data
 
 
-def _require_private(where: str, location: str) -> None:
+def require_private(where: str, location: str, otherwise: str) -> None:
+    """Refuse the file of a key that everybody can read; `otherwise` says what else would do than to close it. Raises
+    InvalidSettingError.
+    """
     if Path(location).stat().st_mode & stat.S_IROTH:
         raise InvalidSettingError(
-            f"{where}: everybody on this host can read its private key: run chmod 600 {location}, or encrypt the key "
-            "and set ssl.key.password"
+            f"{where}: everybody on this host can read its private key: run chmod 600 {location}{otherwise}"
         )
 
 

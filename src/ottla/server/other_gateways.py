@@ -61,8 +61,9 @@ def other_gateways(settings: BrokerSettings) -> list[GatewayAt]:
 def require_usable_gateways(settings: BrokerSettings) -> None:
     """Refuse settings with which these gateways could not be served, as they would. Raises InvalidSettingError."""
     if any(gateway.endpoint.listener == NSQ for gateway in other_gateways(settings)):
-        from ottla.gateways.nsq.gateway import nsq_auth_servers, nsq_tls_context
+        from ottla.gateways.nsq.gateway import nsq_auth_servers
         from ottla.gateways.nsq.limits import NsqLimits
+        from ottla.gateways.nsq.tls import nsq_tls_context
 
         limits = NsqLimits.from_settings(settings)
         nsq_tls_context(limits)

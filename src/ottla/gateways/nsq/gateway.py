@@ -6,7 +6,6 @@ import logging
 import ssl
 from collections.abc import Callable, Sequence
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -18,7 +17,6 @@ from ottla.gateways.nsq.auth_server import AuthServers, parse_auth_server
 from ottla.gateways.nsq.channel_reader import ChannelReader, ReaderCounts
 from ottla.gateways.nsq.channels import NsqChannels
 from ottla.gateways.nsq.connection import NsqConnection
-from ottla.gateways.nsq.layers import tls_context
 from ottla.gateways.nsq.limits import NsqLimits
 from ottla.gateways.nsq.lookup.client import LookupUnavailableError, channels_of
 from ottla.gateways.nsq.lookupd_peer import LookupdPeer, Registrations, identity
@@ -26,6 +24,7 @@ from ottla.gateways.nsq.names import is_ephemeral
 from ottla.gateways.nsq.paused import is_paused
 from ottla.gateways.nsq.statistics import NsqStatistics
 from ottla.gateways.nsq.statsd import StatsdPusher
+from ottla.gateways.nsq.tls import NsqTls
 from ottla.gateways.nsq.topics import NsqTopics
 from ottla.metadata.image.image import TopicImage
 from ottla.model.errors import ApiError
@@ -44,7 +43,7 @@ UNFINISHED_BYTES_MAX: Final = 64 * 1024 * 1024
 """Bytes of commands that have not arrived to their end, of all connections; beyond it the one with most is closed."""
 NS_PER_MS: Final = 1_000_000
 LOOK_MS: Final = 5_000
-"""So often it is looked which channels and topics other brokers emptied or deleted."""
+"""So often it is looked which channels and topics other brokers emptied or deleted, and whether keys have changed."""
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -74,28 +73,6 @@ def nsq_auth_servers(limits: NsqLimits, choose: Callable[[int], int]) -> AuthSer
         raise InvalidSettingError(f"nsq.tls.root.ca.file: not usable: {error}") from error
 
 
-def nsq_tls_context(limits: NsqLimits) -> ssl.SSLContext | None:
-    """What TLS is spoken with, None where it is not. Raises InvalidSettingError."""
-    if not limits.tls_cert:
-        if limits.is_tls_required:
-            raise InvalidSettingError(
-                "nsq.tls.required and nsq.tls.client.auth.policy need a certificate: set nsq.tls.cert"
-            )
-        return None
-    files = {
-        "nsq.tls.cert": limits.tls_cert,
-        "nsq.tls.key": limits.tls_key,
-        "nsq.tls.root.ca.file": limits.tls_root_ca,
-    }
-    for name, path in files.items():
-        if path and not Path(path).is_file():
-            raise InvalidSettingError(f"{name}: there is no file {path}")
-    try:
-        return tls_context(limits.tls_cert, limits.tls_key, limits.tls_root_ca, limits.tls_client_auth)
-    except OSError as error:  # ssl.SSLError is one
-        raise InvalidSettingError(f"{', '.join(name for name in files if files[name])}: not usable: {error}") from error
-
-
 class NsqGateway:
     """Belongs to the event loop."""
 
@@ -104,8 +81,7 @@ class NsqGateway:
         self.limits = limits
         self.topics = NsqTopics(broker, limits, self._make_known_channels)
         self.channels = NsqChannels(broker)
-        self.tls_context = nsq_tls_context(limits)
-        """None where TLS is not offered."""
+        self._tls = NsqTls(limits)
         self.auth_servers = nsq_auth_servers(limits, broker.rng.randbelow)
         """None where clients need no AUTH."""
         self.unfinished = ByteBudget(UNFINISHED_BYTES_MAX)
@@ -138,10 +114,17 @@ class NsqGateway:
             pusher = StatsdPusher(statsd, prefix, self._collect_for_statsd, self.broker.timer)
             self.broker.tasks.spawn(pusher.run(), "nsq-statsd")
 
+    @property
+    def tls_context(self) -> ssl.SSLContext | None:
+        """What the next handshake is made by; None where TLS is not offered."""
+        return self._tls.context
+
     async def _look_again(self) -> None:
         """Leaders are not told what another broker was asked to delete or empty, and idle clients would not notice."""
         while True:
             await self.broker.timer.sleep(LOOK_MS)
+            if self._tls.context is not None:
+                await self.broker.tasks.in_thread(self._tls.look_at_files)
             looked: set[tuple[UUID, str]] = set()
             for connection in tuple(self.connections):
                 reader = connection.reader

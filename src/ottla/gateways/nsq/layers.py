@@ -216,7 +216,8 @@ def tls_context(cert: str, key: str, root_ca: str, client_auth: str) -> ssl.SSLC
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(cert, key or None)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.load_cert_chain(cert, key or None, "")  # without a password OpenSSL asks for one at the terminal
     if root_ca:
         context.load_verify_locations(root_ca)
     if client_auth:
