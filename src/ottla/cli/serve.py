@@ -1,6 +1,7 @@
 """`ottla serve`: run a broker."""
 
 import logging
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,8 +11,11 @@ import click
 
 from ottla.cli.failure import CommandError, MistakesError, explain
 from ottla.cli.settings import parse_settings
-from ottla.cli.settings_file import SettingsFile, read_settings_file, with_places
+from ottla.cli.settings_file import STDIN, SettingsFile, read_settings_file, with_places
 from ottla.runtime.log_lines import JsonLines, TextLines
+
+_CERTIFICATES = frozenset({"ssl.keystore.certificate.chain", "ssl.truststore.certificates"})
+"""Settings that no answer shows, as with Kafka, and that need not be kept secret."""
 
 
 class ListenAddress(click.ParamType[tuple[str, int]]):
@@ -149,6 +153,8 @@ def _serve(
     if advertise is not None and not advertise[0]:
         raise click.BadParameter("clients need a host to connect to: write HOST:PORT", param_hint="--advertise")
     file = SettingsFile({}, []) if config_file is None else read_settings_file(config_file)
+    if config_file is not None and config_file != STDIN:
+        _warn_of_open_secrets(config_file, file)
     of_command = parse_settings(settings)
     given = {name: each.value for name, each in file.settings.items()} | of_command
     places = {name: each.place for name, each in file.settings.items()} | dict.fromkeys(of_command, "--set")
@@ -191,6 +197,20 @@ def _serve(
         raise MistakesError([*file.mistakes, *with_places(error, places)]) from error
     except StoreError as error:
         raise CommandError(str(error)) from error
+
+
+def _warn_of_open_secrets(path: Path, file: SettingsFile) -> None:
+    """Say that everybody on the host can read a file with secrets."""
+    if not path.stat().st_mode & stat.S_IROTH:
+        return
+    from ottla.settings.broker_table import BROKER_SETTINGS
+
+    secrets = [name for name, each in BROKER_SETTINGS.items() if each.is_secret and name not in _CERTIFICATES]
+    held = [name for name in file.settings if any(name == each or name.endswith(f".{each}") for each in secrets)]
+    if held:
+        logging.getLogger(__name__).warning(
+            "%s has %s, and everybody on this host can read it: run chmod 600 %s", path, ", ".join(sorted(held)), path
+        )
 
 
 def _raise_any(mistakes: list[str]) -> None:

@@ -50,6 +50,33 @@ def test_settings_of_the_command_line_stand_over_those_of_the_file(served, tmp_p
     assert dict(options.settings) == {"num.partitions": "5", "log.retention.hours": "24"}
 
 
+SECRETS = (
+    "ssl.key.password=hush",
+    "listener.name.sasl_ssl.plain.sasl.jaas.config=hush",
+    "cluster.secret=hush",
+    "listener.name.x.ssl.keystore.key=hush",
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "mode", "is_said"),
+    [
+        *((line, 0o644, True) for line in SECRETS),
+        (SECRETS[0], 0o640, False),
+        ("ssl.truststore.certificates=public", 0o644, False),
+        ("num.partitions=3", 0o644, False),
+    ],
+)
+def test_a_file_with_secrets_that_everybody_can_read_is_said(served, tmp_path, capsys, line, mode, is_said):
+    config = tmp_path / "server.properties"
+    config.write_text(f"num.partitions=1\n{line}\n")
+    config.chmod(mode)
+    assert run(["serve", "--config", str(config)]) == ExitCode.OK
+    said = capsys.readouterr().err
+    assert (f"run chmod 600 {config}" in said, line.partition("=")[0] in said) == (is_said, is_said)
+    assert "hush" not in said
+
+
 def test_a_file_that_is_not_there_is_not_found(served, tmp_path, capsys):
     assert run(["serve", "--config", str(tmp_path / "none")]) == ExitCode.NOT_FOUND
     assert "No such file" in capsys.readouterr().err
