@@ -10,6 +10,7 @@ use crate::batch_payload::{Opener, batches_from, record_error};
 use crate::buffer::{ByteView, on_bytes};
 use crate::delays::bucket::{Bucket, BucketWriter};
 use crate::delays::cancels::Cancels;
+use crate::delays::crossings::Crossings;
 use crate::delays::entry::{Due, entry_at};
 use crate::delays::gathered::Gathered;
 use crate::delays::merge::{BucketMerge, open_files};
@@ -46,6 +47,7 @@ struct DelayIndex {
     gathered_from: i64,
     runs: Vec<RunOf>,
     cancels: Cancels,
+    crossings: Crossings,
     point: Due,
     late_bytes: usize,
     failed_run: Option<u64>,
@@ -64,7 +66,12 @@ impl DelayIndex {
             Wish::At { due, place } => {
                 let at = (due, record.offset);
                 let was_moved = record.offset < self.moved_end && at <= self.moved;
-                if !was_moved && !self.cancels.has(key_hash, place) {
+                if was_moved {
+                    return;
+                }
+                if let Some(cancel) = self.cancels.over(key_hash, place) {
+                    self.crossings.add(cancel, record.offset);
+                } else {
                     let before = self.gathered.bytes();
                     self.gathered.put(due, place, key_hash, record);
                     if at <= self.point {
@@ -169,7 +176,9 @@ impl DelayIndex {
     /// The files of a run that are still needed. What waits in an earlier run may be cancelled by this one.
     fn in_use(&self, number: u64) -> Option<impl Iterator<Item = &Bucket>> {
         let at = self.runs.iter().position(|each| each.number == number)?;
-        let is_asked = self.runs[..at].iter().any(|each| each.run.head().is_some());
+        let end = self.runs[at].end;
+        let is_asked = self.runs[..at].iter().any(|each| each.run.head().is_some())
+            || self.crossings.cancels_from(end) < end;
         Some(self.runs[at].run.in_use(is_asked))
     }
 
@@ -204,6 +213,7 @@ impl DelayIndex {
             gathered_from: i64::MIN,
             runs: Vec::new(),
             cancels: Cancels::default(),
+            crossings: Crossings::default(),
             point: (moved_due, moved_offset),
             late_bytes: 0,
             failed_run: None,
@@ -326,6 +336,16 @@ impl DelayIndex {
             let oldest = self.gathered.oldest().min(runs.unwrap_or(i64::MAX));
             (oldest < i64::MAX).then_some(oldest)
         })
+    }
+
+    fn cancels_from(&self, start: i64) -> i64 {
+        self.crossings.cancels_from(start)
+    }
+
+    fn read_from(&mut self, start: i64) -> i64 {
+        let from = self.crossings.read_from(start);
+        self.crossings.drop_before(from);
+        from
     }
 
     fn settle(&mut self, py: Python<'_>, safe_offset: i64) {

@@ -2,6 +2,7 @@
 
 pub mod bucket;
 pub mod cancels;
+pub mod crossings;
 pub mod entry;
 pub mod gathered;
 pub mod merge;

@@ -18,12 +18,16 @@ impl Cancels {
 
     /// Whether a record is cancelled. One without a key has the hash 0.
     pub fn has(&self, key_hash: u64, place: i64) -> bool {
-        key_hash != 0
-            && !self.0.is_empty()
-            && self
-                .0
-                .get(&key_hash)
-                .is_some_and(|(cancel, _)| place < *cancel)
+        self.over(key_hash, place).is_some()
+    }
+
+    /// The place of what cancels a record.
+    pub fn over(&self, key_hash: u64, place: i64) -> Option<i64> {
+        if key_hash == 0 || self.0.is_empty() {
+            return None;
+        }
+        let (cancel, _) = self.0.get(&key_hash)?;
+        (place < *cancel).then_some(*cancel)
     }
 
     /// How many there are.

@@ -577,6 +577,14 @@ class DelayIndex:
         """
     def oldest(self) -> int | None:
         """The first offset of what waits, or one before it that was moved lately; None when nothing waits."""
+    def cancels_from(self, start: int) -> int:
+        """At or before `start`, from where on cancellations are needed by who reads the log from `start` on: they may
+        lie before what they cancel.
+        """
+    def read_from(self, start: int) -> int:
+        """At or before `start`, from where on the log has to be read so that `cancels_from` is there. What lies before
+        that is not read again.
+        """
     def settle(self, safe_offset: int) -> None:
         """Let go of what is gathered and was moved or cancelled; and of cancellations below `safe_offset`, if that is
         all that waits.

@@ -45,6 +45,11 @@ STEP_BYTES: Final = 2 << 20
 CANCELS_MAX: Final = 500_000
 """With more cancellations in memory (25 MB) all runs are merged, without what is cancelled."""
 
+APART_MAX: Final = CANCELS_MAX // 2
+"""What is written of a schedule lies at most so many offsets behind what its writer had read: further back, it knew all
+that is cancelled.
+"""
+
 
 def runs_to_merge(sizes: Sequence[int]) -> int:
     """How many runs, the last ones, are to become one; 0 for none."""
@@ -208,14 +213,14 @@ class DelayBuckets:
         count = runs_to_merge(sizes)
         if index.cancel_count > CANCELS_MAX:
             # Those behind the last run stay: a merge for their sake would be followed by the next one.
-            end = min(safe_offset, runs[-1].end)
+            end = min(safe_offset, index.cancels_from(runs[-1].end))
             staying = await self._environment.tasks.in_thread(index.cancels_since, end)
             if index.cancel_count - staying > CANCELS_MAX // 2:
                 count = len(runs)
         if not count:
             return
         merged = runs[-count:]
-        cancels_from = min(safe_offset, merged[-1].end) if count == len(runs) else -1
+        cancels_from = min(safe_offset, index.cancels_from(merged[-1].end)) if count == len(runs) else -1
         numbers, number = [run.number for run in merged], self._number()
         name = f"{self._directory}/{number}"
         merge = await self._environment.tasks.in_thread(index.merge, numbers, name, cancels_from)

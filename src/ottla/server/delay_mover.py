@@ -32,7 +32,7 @@ from ottla.queues.delay import Progress, progress_of
 from ottla.replication.partition import Partition
 from ottla.runtime.environment import Environment
 from ottla.runtime.log_throttle import LogThrottle
-from ottla.server.delay_buckets import CANCELS_MAX, DelayBuckets
+from ottla.server.delay_buckets import APART_MAX, CANCELS_MAX, DelayBuckets
 from ottla.server.delay_outbox import DelayOutbox, Target
 from ottla.server.own_client_io import OwnClientIo
 from ottla.server.waiting_records import WaitingRecord
@@ -173,6 +173,7 @@ class DelayMover:
                 # What is late is moved before more is read: it is moved all at once.
                 has_read = self._index.late_bytes < TRANSACTION_BYTES and await self._scan()
                 if has_read and self._position < end:
+                    await self._settle_buckets()
                     continue  # what was written before the last move ended may cancel what is due by now
                 has_moved = self._may_move and await self._move()
                 end = self._partition.last_stable_offset
@@ -209,7 +210,9 @@ class DelayMover:
     @property
     def _safe_offset(self) -> int:
         """Cancellations before it concern nothing that has not been read."""
-        return self._position if self._position >= self._known_before_move else self._safe
+        if self._position >= self._known_before_move:
+            return self._position
+        return max(self._safe, self._position - APART_MAX)
 
     async def _take_over(self) -> None:
         options = ClientOptions.of(
@@ -278,7 +281,7 @@ class DelayMover:
         if index.cancel_count > 2 * CANCELS_MAX and self._buckets.is_merging:
             return False
         is_much = self._read_bytes >= FLUSH_LOG_BYTES
-        may_forget = index.cancel_count > CANCELS_MAX and self._position >= self._known_before_move
+        may_forget = index.cancel_count > CANCELS_MAX
         if not is_much and not may_forget and index.gathered_bytes < GATHERED_BYTES:
             return True
         await self._environment.tasks.in_thread(index.settle, self._safe_offset)
@@ -324,14 +327,27 @@ class DelayMover:
             await self._make_room_for_letters(outbox, count)
         producer.begin_transaction()
         await outbox.send(producer)
+        end = None if outbox.appended is None else (await outbox.appended[0]).offset + outbox.appended[1]
+        if end is not None and end > self._position + APART_MAX:
+            await self._abort_until_read(producer, end)
         await self._commit(producer, last)
-        if outbox.appended is not None:
+        if end is not None:
             # What it cancels must be known before anything else is moved.
-            delivery, count = outbox.appended
             self._safe = self._position
-            self._known_before_move = (await delivery).offset + count
+            self._known_before_move = end
         self._retry_ms = RETRY_MS_MIN
         return True
+
+    async def _abort_until_read(self, producer: Producer, end: int) -> None:
+        """What was written of schedules, up to `end`, lies too far behind what was read. Raises ApiError, once more can
+        be read.
+        """
+        await producer.abort_transaction()
+        what = "what is due waits, as much lies behind an open transaction, and schedules may be cancelled there"
+        self._throttled.warning("%s: %s", self._place, what)
+        while self._is_current and self._partition.last_stable_offset + APART_MAX < end:
+            await self._environment.timer.sleep(LOOK_MS)
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, what)
 
     async def _make_room_for_letters(self, outbox: DelayOutbox, count: int) -> None:
         """Letters that cannot be kept are dropped, and the log says so: nothing else must wait for them."""
@@ -377,7 +393,7 @@ class DelayMover:
         if has_looked:
             await self._environment.tasks.in_thread(self._index.settle, self._safe_offset)
             oldest = await self._environment.tasks.in_thread(self._index.oldest)
-            low = self._position if oldest is None else oldest
+            low = self._index.read_from(min(self._safe_offset, self._position if oldest is None else oldest))
             self._looked_ms = now_ms
         progress = Progress(low, *last, max(self._progress.end, self._position), self._progress.delays)
         if not self._is_current:  # the log may have been cut, and would tell the epoch of what was written anew

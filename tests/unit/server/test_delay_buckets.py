@@ -44,6 +44,7 @@ steps = st.lists(
     st.one_of(
         st.lists(records, min_size=1, max_size=6),
         st.integers(1, 80),
+        st.tuples(st.sampled_from([b"a", b"b"]), st.lists(records, max_size=2), st.integers(0, 300)),
         st.sampled_from(["flush", "flush", "flush", "merge", "start", "start", "lose", "damage", "cut"]),
     ),
     max_size=40,
@@ -120,6 +121,17 @@ class Delivery:
         self.log.epochs.append(self.epoch)
         self._expect(offset, record)
 
+    def append_unread(self, key: bytes, between: list[Record], due: int) -> None:
+        """A schedule is cancelled, and its next time is written before the leader has read that."""
+        place = len(self.log.records) - 1
+        self.append((0, key, None, [("ottla-cancel", b"")]))
+        for record in between:
+            self.append(record)
+        if place >= 0:
+            headers: Headers = [("ottla-deliver-at", b"%d" % due), ("ottla-scheduled", b"%d" % place)]
+            self.append((0, key, b"v", headers))
+        self.scan()
+
     def _expect(self, offset: int, record: Record) -> None:
         timestamp, key, _, given_headers = record
         try:
@@ -170,7 +182,7 @@ class Delivery:
                 oldest = self.index.oldest()
                 assert oldest is None or oldest <= min(self.waiting, default=1 << 60)
                 assert oldest is not None or not self.waiting
-                low = self.position if oldest is None else min(oldest, self.position)
+                low = self.index.read_from(self.position if oldest is None else min(oldest, self.position))
                 point = max(point, got[-1])
                 self.progress = Progress(max(low, self.progress.low), *point, self.position, self.progress.delays)
         assert not [entry for entry in self.waiting.values() if entry[0] <= self.now_ms], "nothing is forgotten"
@@ -184,6 +196,8 @@ class Delivery:
             for record in step:
                 self.append(record)
             self.scan()
+        elif isinstance(step, tuple):
+            self.append_unread(*step)
         elif isinstance(step, int):
             self.now_ms += step
             self.move(data.draw(st.integers(1, 4)))
@@ -251,6 +265,10 @@ class Draws:
 
 def at(ms: int, key: bytes | None = None) -> Record:
     return 0, key, b"v", [("ottla-deliver-at", str(ms).encode())]
+
+
+CANCEL: Record = (0, b"k", None, [("ottla-cancel", b"")])
+FOLLOWING: Record = (0, b"k", b"v", [("ottla-deliver-at", b"300"), ("ottla-scheduled", b"0")])
 
 
 def test_files_of_a_log_that_was_cut_and_grew_again_are_not_read(tmp_path: Path) -> None:
@@ -461,6 +479,31 @@ def test_a_cancelled_schedule_does_not_come_back_by_what_was_written_without_kno
     asyncio.run(run())
 
 
+@pytest.mark.parametrize(
+    "given_steps",
+    [
+        [[at(10, b"k")], 20, (b"k", [at(900)], 300), [at(25)], 30],
+        [[at(10, b"k"), at(500)], (b"k", [], 300), "flush", [at(900)], "flush", "merge", 50],
+        [[at(10, b"k")], 20, [CANCEL], "flush", [at(900), FOLLOWING, at(25)], 30],
+        [[at(10, b"k"), CANCEL], "flush", [at(900)], "flush", [FOLLOWING], "merge", 50],
+    ],
+    ids=["in the log", "in a run", "before the log", "in a merge"],
+)
+def test_a_cancelled_schedule_stays_cancelled_where_the_log_is_read_from_behind_the_cancellation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given_steps: list[Any]
+) -> None:
+    monkeypatch.setattr(delay_buckets, "FAN_IN", 2)
+
+    async def run() -> None:
+        delivery = Delivery(tmp_path)
+        await delivery.start()
+        for step in (*given_steps, "start", 950):
+            await delivery.step(step, cast("Any", Draws()))
+        assert not delivery.waiting
+
+    asyncio.run(run())
+
+
 def test_cancelled_records_are_left_out_of_a_merge_and_their_cancellations_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -521,9 +564,6 @@ def test_a_damaged_manifest_is_none() -> None:
     for position in range(len(content)):
         assert manifest_of(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :]) is None
     assert manifest_of(b"") is None
-
-
-CANCEL: Record = (0, b"k", None, [("ottla-cancel", b"")])
 
 
 def test_a_cancellation_outlives_the_records_of_its_run(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from ottla.client.consuming.group_offsets import CommittedOffset
+from ottla.client.producing.delivery import RecordMetadata
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import TopicRules, build_batch, decode_records
 from ottla.runtime.rng import SystemRng
-from ottla.server import delay_mover
+from ottla.server import delay_buckets, delay_mover
 from ottla.server.delay_mover import DelayMover
 from ottla.server.delay_outbox import Target
 
@@ -123,6 +124,10 @@ class Environment:
     tasks, clock, timer = Tasks(), Clock(), Timer()
 
 
+async def appended(offset: int) -> Any:
+    return RecordMetadata(PLACE, offset, NOW_MS)
+
+
 class Cluster:
     """The cluster of the broker, where no progress is committed."""
 
@@ -140,7 +145,9 @@ class Case:
         self.log = FakeLog(directory)
         self.partition = FakePartition(self.log)
         self.sent: list[bytes | None] = []
-        self.commits = 0
+        self.commits = self.aborts = 0
+        self.own_offset = 0
+        self.most_cancels = 0
         self.committed: dict[TopicPartition, CommittedOffset] = {}
         self.found_first: dict[TopicPartition, tuple[int, CommittedOffset | None]] = {}
         self.on_sent: Callable[[], None] = lambda: None
@@ -158,12 +165,18 @@ class Case:
 
             def begin_transaction(self) -> None: ...
 
-            async def send_encoded(self, topic: str, partition: int, batch: bytearray, count: int) -> None:
+            async def send_encoded(self, topic: str, partition: int, batch: bytearray, count: int) -> Any:
+                if topic == PLACE.topic:
+                    return appended(case.own_offset)
                 case.sent += [each[2] for each in decode_records(bytes(batch), max_decompressed_bytes=1 << 20)]
                 case.on_sent()
+                return None
 
             async def send_offsets_to_transaction(self, committed: Any, group: str) -> None:
                 self._committed = committed
+
+            async def abort_transaction(self) -> None:
+                case.aborts += 1
 
             async def commit_transaction(self) -> None:
                 case.commits += 1
@@ -197,6 +210,7 @@ class Case:
             keep_log_start=nothing,
             found_first=self.found_first,
         )
+        self.mover = mover
         task = asyncio.create_task(mover.run())
         await self.steps()
         try:
@@ -280,5 +294,55 @@ def test_a_progress_of_ours_that_reads_like_the_one_of_before_a_cut_is_not_cut_a
         assert case.committed == before
         async with case.running():
             assert case.sent == [b"written anew"]
+
+    asyncio.run(run())
+
+
+def test_what_is_written_of_a_schedule_too_far_behind_what_was_read_is_not_committed(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delay_mover, "APART_MAX", 3)
+
+    async def run() -> None:
+        case.log.append(b"k", ("ottla-cron", b"* * * * *"))
+        for _ in range(4):
+            case.log.append(b"other", CANCEL)
+        case.partition.last_stable_offset = 1
+        case.own_offset = 4
+        async with case.running():
+            assert (case.commits, case.aborts) == (0, 1)
+        case.partition.last_stable_offset = 5
+        case.own_offset = 5
+        async with case.running():
+            assert (case.commits, case.aborts) == (1, 1)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("flush_bytes", [1 << 20, 1])
+def test_who_reads_the_whole_log_again_keeps_a_limited_number_of_cancellations(
+    case: Case, monkeypatch: pytest.MonkeyPatch, flush_bytes: int
+) -> None:
+    for module in (delay_mover, delay_buckets):
+        monkeypatch.setattr(module, "CANCELS_MAX", 20)
+        monkeypatch.setattr(module, "APART_MAX", 10)
+    monkeypatch.setattr(delay_mover, "FLUSH_LOG_BYTES", flush_bytes)
+    read = case.partition.read
+
+    def counting(*args: Any, **options: Any) -> Bytes:
+        case.most_cancels = max(case.most_cancels, case.mover._index.cancel_count)
+        return read(*args, **options)
+
+    monkeypatch.setattr(case.partition, "read", counting)
+
+    async def run() -> None:
+        case.log.append(b"far", ("ottla-deliver-at", b"%d" % (2 * NOW_MS)))
+        for number in range(300):
+            case.log.append(b"%d" % number, CANCEL)
+        case.partition.last_stable_offset = case.log.log_end_offset
+        async with case.running():
+            while case.mover._position < case.log.log_end_offset:
+                await case.steps()
+        assert 20 <= case.most_cancels <= 41
 
     asyncio.run(run())
