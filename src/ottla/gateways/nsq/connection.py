@@ -146,7 +146,7 @@ class NsqConnection:
                 self._read(data, piece)
         except LayerError as error:
             self._has_failed = True
-            self.connection.close(str(error))
+            self.connection.fail(str(error))
 
     def _read(self, data: bytes | memoryview, piece: Piece) -> None:
         self._commands.feed(data)

@@ -273,9 +273,14 @@ class Layers:
             yield data
             return
         layer = self._active[index]
-        for piece in layer.received(data):
-            self._follow(layer)
-            yield from self._through(index + 1, piece)
+        try:
+            for piece in layer.received(data):
+                self._follow(layer)
+                yield from self._through(index + 1, piece)
+        except LayerError:
+            if output := layer.take_output():
+                self._write(output)  # the alert, by which the client learns what was wrong
+            raise
         self._follow(layer)
 
     def _follow(self, layer: Layer) -> None:

@@ -14,6 +14,7 @@ from ottla.gateways.nsq.command_reader import ConnectionState
 from ottla.gateways.nsq.identify import VERSION
 from ottla.gateways.nsq.names import topic_of
 from ottla.gateways.nsq.paused import TOPIC, paused_names
+from ottla.gateways.nsq.tls_names import cipher_suite_name, version_name
 from ottla.model.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
@@ -141,8 +142,8 @@ def _client(connection: NsqConnection) -> Document:
         "snappy": options.snappy,
         "user_agent": options.user_agent,
         "tls": tls is not None,
-        "tls_cipher_suite": "" if tls is None else tls.cipher,
-        "tls_version": "" if tls is None else tls.version,
+        "tls_cipher_suite": "" if tls is None else cipher_suite_name(tls.cipher),
+        "tls_version": "" if tls is None else version_name(tls.version),
         "tls_negotiated_protocol": "",
         "tls_negotiated_protocol_is_mutual": False,
     } | _auth_of(connection)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.gateways.nsq import command_reader, frame, names
+from ottla.gateways.nsq import command_reader, frame, names, tls_names
 from ottla.gateways.nsq import message_id as ids
 
 
@@ -47,6 +47,6 @@ def test_lengths_of_names_include_the_suffix() -> None:
     assert names.nsq_topic_of("a" * 65) is None
 
 
-@pytest.mark.parametrize("module", [command_reader, names, ids])
+@pytest.mark.parametrize("module", [command_reader, names, ids, tls_names])
 def test_the_examples_hold(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0

@@ -164,6 +164,27 @@ def test_layers_begin_one_after_the_other_each_with_its_greeting(certificate: Pa
     assert layers.tls.version == "TLSv1.3"
 
 
+def test_a_client_whose_certificate_is_not_believed_is_told_why(certificate: Path) -> None:
+    context = tls_context(str(certificate), "", str(certificate), "require-verify")
+    client, written = TlsClient(certificate), bytearray()
+    layers = Layers(written.extend, b"OK")
+    assert list(layers.add([TlsLayer(context)], b"")) == []
+
+    def exchange() -> None:
+        assert list(layers.received(client.outgoing.read())) == []
+        client.incoming.write(bytes(written))
+        written.clear()
+
+    client.turn(client.tls.do_handshake)
+    exchange()
+    client.turn(client.tls.do_handshake)
+    with pytest.raises(LayerError, match="CERTIFICATE"):
+        exchange()
+    client.incoming.write(bytes(written))
+    with pytest.raises(ssl.SSLError, match="ALERT_CERTIFICATE_REQUIRED"):
+        client.tls.read(2)
+
+
 def test_what_is_no_tls_is_refused(certificate: Path) -> None:
     with pytest.raises(LayerError, match="TLS"):
         meant(TlsLayer(tls_context(str(certificate), "", "", "")).received(b"SUB t c\n" * 10))
