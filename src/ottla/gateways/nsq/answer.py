@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -36,3 +37,50 @@ class Answer:
         self.then: Callable[[Piece], None] | None = None  # what is done once it is sent
         self.piece = piece
         piece.open_count += 1
+
+
+class Answers:
+    """Those of one connection, sent in the order of their commands. Belongs to the event loop."""
+
+    def __init__(self, send: Callable[[bytes], None], end: Callable[[str], None]) -> None:
+        """`end` ends the connection, and is told why."""
+        self._send = send
+        self._end = end
+        self._waiting: deque[Answer] = deque()
+
+    def place(self, piece: Piece) -> Answer:
+        """The place of the next answer."""
+        answer = Answer(piece)
+        self._waiting.append(answer)
+        return answer
+
+    def give_now(self, piece: Piece, data: bytes) -> None:
+        """Answer what has just been read."""
+        self.give(self.place(piece), data)
+
+    def give(self, answer: Answer, data: bytes) -> None:
+        """Send it when those before it have been sent."""
+        answer.data = data
+        ready: list[bytes] = []
+        ends = None
+        while self._waiting and self._waiting[0].data is not None and ends is None:
+            first = self._waiting.popleft()
+            assert first.data is not None
+            ready.append(first.data)
+            ends = first.ends
+            if first.then is not None:
+                self._send(b"".join(ready))
+                ready.clear()
+                first.then(first.piece)
+            first.piece.done()
+        if ready:
+            self._send(b"".join(ready))
+        if ends is not None:
+            self.give_up()
+            self._end(ends)
+
+    def give_up(self) -> None:
+        """The connection is gone, or about to be: nothing more is answered."""
+        for answer in self._waiting:
+            answer.piece.done()
+        self._waiting.clear()

@@ -6,14 +6,13 @@ waits for those before it. Heartbeats go out between them.
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.access import is_refusal
 from ottla.broker.traffic_quota import TrafficQuota
 from ottla.gateways.nsq import frame, identify
-from ottla.gateways.nsq.answer import Answer, Piece
+from ottla.gateways.nsq.answer import Answer, Answers, Piece
 from ottla.gateways.nsq.channel_reader import ChannelReader
 from ottla.gateways.nsq.client_auth import ClientAuth
 from ottla.gateways.nsq.command import (
@@ -78,7 +77,7 @@ class NsqConnection:
         self._held: bytearray | None = None  # what has arrived while new layers are about to begin
         self._handshake: TimerTask | None = None
         self._held_bytes = 0
-        self._answers: deque[Answer] = deque()
+        self._answers = Answers(self._push, connection.fail)
         self._tasks: set[asyncio.Task[None]] = set()
         self._ready_count = 0
         self._may_push = True
@@ -187,7 +186,7 @@ class NsqConnection:
         self._held_bytes = 0
         for task in self._tasks:
             task.cancel()
-        self._give_up_answers()
+        self._answers.give_up()
         self.gateway.forget(self)
 
     # --- commands ---------------------------------------------------------------------------------------------------
@@ -208,7 +207,7 @@ class NsqConnection:
                 self._settle(piece, "TOUCH", message_id, lambda reader: reader.touch(message_id))
             case Publish():
                 self._quota.brings(sum(map(len, command.bodies)))
-                self._begin(self._publish(command, self._place(piece)), "nsq-publish")
+                self._begin(self._publish(command, self._answers.place(piece)), "nsq-publish")
             case _:
                 self._obey_rare(command, piece)
 
@@ -217,14 +216,14 @@ class NsqConnection:
             case Identify(body):
                 self._identify(body, piece)
             case Subscribe(topic, channel):
-                self._begin(self._subscribe(topic, channel, self._place(piece)), "nsq-subscribe")
+                self._begin(self._subscribe(topic, channel, self._answers.place(piece)), "nsq-subscribe")
             case StartClose():
-                self._begin(self._close(self._place(piece)), "nsq-close")
+                self._begin(self._close(self._answers.place(piece)), "nsq-close")
             case Auth(secret):
                 if self.auth is None:
                     raise NsqError("E_AUTH_DISABLED", "AUTH disabled")
                 self.auth.begin()
-                self._begin(self._authenticate(self.auth, secret, self._place(piece)), "nsq-auth")
+                self._begin(self._authenticate(self.auth, secret, self._answers.place(piece)), "nsq-auth")
             case _:
                 assert isinstance(command, Nop), command
 
@@ -242,7 +241,7 @@ class NsqConnection:
                 raise not_in_flight(command, message_id)
             act(self.reader)
         except NsqError as error:
-            self._answer_now(piece, frame.error(error.line))
+            self._answers.give_now(piece, frame.error(error.line))
 
     def _identify(self, body: bytes, piece: Piece) -> None:
         limits, context = self.gateway.limits, self.gateway.tls_context
@@ -255,7 +254,7 @@ class NsqConnection:
         told = (
             identify.negotiated(options, limits, auth_required=self.auth is not None) if options.negotiates else b"OK"
         )
-        answer = self._place(piece)
+        answer = self._answers.place(piece)
         layers: list[Layer] = []
         if options.tls and context is not None and can_begin:
             layers.append(TlsLayer(context))
@@ -266,7 +265,7 @@ class NsqConnection:
         if layers:
             self._held = bytearray(self._commands.take_rest())
             answer.then = lambda its_piece: self._begin_layers(layers, its_piece)
-        self._answer(answer, frame.response(told))
+        self._answers.give(answer, frame.response(told))
 
     def _begin_layers(self, layers: Sequence[Layer], piece: Piece) -> None:
         """From now on bytes go through these."""
@@ -287,7 +286,7 @@ class NsqConnection:
         if self.reader is not None:
             self.reader.stop_pushing()
             await self.reader.all_settled()
-        self._answer(answer, frame.CLOSE_WAIT)
+        self._answers.give(answer, frame.CLOSE_WAIT)
 
     def _told_auth_servers(self) -> tuple[str, bool, str]:
         tls = self.tls
@@ -301,7 +300,7 @@ class NsqConnection:
             return
         assert auth.authorizations is not None
         self.principal = self.gateway.principal(auth.authorizations.identity or ANONYMOUS.name, self.connection)
-        self._answer(answer, frame.response(told))
+        self._answers.give(answer, frame.response(told))
 
     async def _may(self, answer: Answer, command: str, topic: str, channel: str = "") -> bool:
         """Wait for its turn behind an AUTH; whether the client may, else it is told that it may not."""
@@ -323,7 +322,7 @@ class NsqConnection:
             self._fail(answer, NsqError(code, f"{command.command} failed {error.message}"))
         else:
             self.published[command.topic] = self.published.get(command.topic, 0) + len(command.bodies)
-            self._answer(answer, frame.OK * command.answer_count)
+            self._answers.give(answer, frame.OK * command.answer_count)
 
     async def _subscribe(self, topic: str, channel: str, answer: Answer) -> None:
         if not await self._may(answer, "SUB", topic, channel):
@@ -339,7 +338,7 @@ class NsqConnection:
         self.reader = reader
         self.subscription = topic, channel
         reader.set_ready(self._ready_count)
-        self._answer(answer, frame.OK)
+        self._answers.give(answer, frame.OK)
         try:
             await reader.run()
         except ApiError as error:
@@ -352,54 +351,24 @@ class NsqConnection:
 
     # --- answers ----------------------------------------------------------------------------------------------------
 
-    def _place(self, piece: Piece) -> Answer:
-        """The place of the next answer."""
-        answer = Answer(piece)
-        self._answers.append(answer)
-        return answer
-
-    def _answer_now(self, piece: Piece, data: bytes) -> None:
-        self._answer(self._place(piece), data)
-
-    def _answer(self, answer: Answer, data: bytes) -> None:
-        """Send it when those before it have been sent."""
-        answer.data = data
-        ready: list[bytes] = []
-        ends = None
-        while self._answers and self._answers[0].data is not None and ends is None:
-            first = self._answers.popleft()
-            assert first.data is not None
-            ready.append(first.data)
-            ends = first.ends
-            if first.then is not None:
-                self._push(b"".join(ready))
-                ready.clear()
-                first.then(first.piece)
-            first.piece.done()
-        if ready:
-            self._push(b"".join(ready))
-        if ends is not None:
-            self._give_up_answers()
-            self.connection.fail(ends)
-
     def _refuse(self, error: NsqError, piece: Piece) -> None:
-        self._fail(self._place(piece), error)
+        self._fail(self._answers.place(piece), error)
 
     def _fail(self, answer: Answer, error: NsqError) -> None:
         """Answer with an error that ends the connection; what the client sends after it is not looked at."""
         self._has_failed = True
         answer.ends = str(error)
-        self._answer(answer, frame.error(error.line))
-
-    def _give_up_answers(self) -> None:
-        for answer in self._answers:
-            answer.piece.done()
-        self._answers.clear()
+        self._answers.give(answer, frame.error(error.line))
 
     def push_messages(self, data: bytes) -> None:
         """Send messages."""
         self._push(data)
         self._quota.pushed(len(data))
+
+    def push_error(self, error: NsqError) -> None:
+        """Tell of something that was said before and turned out to be in vain."""
+        if not self._has_failed and not self.connection.is_closed:
+            self._push(frame.error(error.line))
 
     @property
     def may_push(self) -> bool:
