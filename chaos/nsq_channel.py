@@ -71,13 +71,17 @@ def run_channel(
         cluster = Cluster(directory, REPLICAS, settings)
         for broker in cluster.brokers.values():
             broker.environment = dict(environment or {})
-        queue = Queue(TOPIC, CHANNEL, 1, partial(_start, lookupd))
-        return run_chapter(cluster, queue, faults, rng, report, on_round)
+        at_work: list[ChannelAtWork] = []
+        queue = Queue(TOPIC, CHANNEL, 1, partial(_start, lookupd, at_work))
+        found = run_chapter(cluster, queue, faults, rng, report, on_round)
+        for each in at_work:
+            report.add(each.counts)
+        return found
     finally:
         lookupd.close()
 
 
-def _start(lookupd: LookupdProcess, cluster: Cluster, rng: Random) -> ChannelAtWork:
+def _start(lookupd: LookupdProcess, at_work: list[ChannelAtWork], cluster: Cluster, rng: Random) -> ChannelAtWork:
     def is_subscribed() -> bool:
         """The channel is there before anything is published."""
         try:
@@ -90,4 +94,5 @@ def _start(lookupd: LookupdProcess, cluster: Cluster, rng: Random) -> ChannelAtW
     wait_until(is_subscribed, "somebody has subscribed")
     work = ChannelAtWork(cluster, lookupd, rng.randrange(1 << 30))
     work.start()
+    at_work.append(work)
     return work

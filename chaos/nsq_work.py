@@ -1,7 +1,8 @@
-"""NSQ publishers and the consumers of a channel, who find their brokers by lookup, at work while these fail.
+"""NSQ publishers and the consumers of a channel, who connect to brokers that lookup names and to any other, at work
+while these fail.
 
-A FIN is answered by nobody. It is final once the CLS behind it is answered; so consumers stay for a second or two, end
-with CLS, and subscribe anew. A delivery is dated by the subscription it came with.
+A FIN is answered by nobody. It is final once the CLS behind it is answered; so most consumers stay for a second or two,
+end with CLS, and subscribe anew; some stay through a fault. A delivery is dated by the subscription it came with.
 """
 
 import select
@@ -11,6 +12,7 @@ from random import Random
 from threading import Lock
 
 from chaos.queue_chapter import Progress
+from ottla.client.errors import ClientError
 from ottla.gateways.nsq.message_id import parse_message_id
 from ottla.simulation.history import Outcome
 from ottla.simulation.share_history import Delivery, Place, Settlement, ShareHistory
@@ -29,12 +31,23 @@ ATTEMPTS_MAX = (1 << 16) - 1
 MESSAGE_TIMEOUT_MS = 3_000
 LIFE_S = (0.3, 2.0)
 """How long a consumer stays before it ends with CLS."""
+LONG_LIFE_S = (5.0, 25.0)
+"""How long some stay, so that a fault comes meanwhile: one in ten."""
+LONG_LIVES = 0.1
+ANYWHERE = 0.5
+"""How many connect to any broker that runs, in sync or not, whatever lookup says."""
 ANSWER_S = 15.0
 """After so long without an answer a client gives up its connection."""
 PAUSE_S = 0.02
 LOOK_S = 0.1
 REQUEUED = 0.05
+REQUEUED_MS = (0, 0, 150)
+TOUCHED = 0.05
+STOPPED = 0.02
+"""How often a consumer wants nothing for a moment (RDY 0)."""
 RESPONSE, ERROR = 0, 1
+UNKNOWN = b"it may come again"
+"""How an error ends where what was said may be stored or not."""
 
 
 class GoneError(Exception):
@@ -104,10 +117,15 @@ class Publisher(Worker):
 
 
 class Consumer(Worker):
-    """One after the other: each subscribes where lookup says, reads for a while, and ends with CLS."""
+    """One after the other: each subscribes somewhere, reads for a while, and ends with CLS."""
 
-    def __init__(self, name: str, lookupd: LookupdProcess, history: ShareHistory, lock: Lock, seed: int) -> None:
+    def __init__(
+        self, name: str, cluster: Cluster, lookupd: LookupdProcess, history: ShareHistory, lock: Lock, seed: int
+    ) -> None:
         super().__init__(name)
+        self.counts = dict.fromkeys(("at the leader", "at another broker"), 0)
+        """Messages that came."""
+        self._cluster = cluster
         self._lookupd = lookupd
         self._history = history
         self._lock = lock
@@ -117,14 +135,30 @@ class Consumer(Worker):
         """Until it is stopped."""
         life = 0
         while not self.is_stopping:
-            _, found = self._lookupd.ask(f"/lookup?topic={TOPIC}")
-            producers = found.get("producers", ())
-            if not producers:
+            where = self._place()
+            if where is None:
                 time.sleep(LOOK_S)
                 continue
-            where = self._rng.choice(producers)
             life += 1
-            self._live(f"{self.name}.{life}", (where["broadcast_address"], where["tcp_port"]))
+            self._live(f"{self.name}.{life}", where)
+
+    def _place(self) -> tuple[str, int] | None:
+        if self._rng.random() < ANYWHERE:
+            return address(self._rng.choice(running(self._cluster)))
+        _, found = self._lookupd.ask(f"/lookup?topic={TOPIC}")
+        producers = found.get("producers", ())
+        if not producers:
+            return None
+        producer = self._rng.choice(producers)
+        return producer["broadcast_address"], producer["tcp_port"]
+
+    def _leads(self, where: tuple[str, int]) -> bool:
+        """Whether a broker leads the topic at the moment, as far as others know."""
+        try:
+            leader = self._cluster.brokers.get(self._cluster.partition(TOPIC).leader)
+        except (ClientError, KeyError):
+            return False
+        return leader is not None and bool(leader.ready_line) and address(leader) == where
 
     def _live(self, member: str, where: tuple[str, int]) -> None:
         said = Said(member, self._history, self._lock)
@@ -136,12 +170,18 @@ class Consumer(Worker):
             connection.say(f"SUB {TOPIC} {CHANNEL}".encode())
             if connection.answer() != (RESPONSE, b"OK"):
                 raise GoneError
+            at = "at the leader" if self._leads(where) else "at another broker"
             connection.say(b"RDY %d" % READY)
-            until = time.monotonic() + self._rng.uniform(*LIFE_S)
+            life_s = self._rng.uniform(*(LONG_LIFE_S if self._rng.random() < LONG_LIVES else LIFE_S))
+            until = time.monotonic() + life_s
             while time.monotonic() < until and not self.is_stopping:
                 frame = connection.next_frame(LOOK_S)
                 if frame is not None:
+                    self.counts[at] += frame[0] not in (RESPONSE, ERROR)
                     self._take(connection, said, frame, subscribed_s)
+                if self._rng.random() < STOPPED:
+                    connection.say(b"RDY 0")
+                    connection.say(b"RDY %d" % READY)
             connection.say(b"CLS")
             self._end(connection, said, subscribed_s)
             connection.close()
@@ -158,9 +198,14 @@ class Consumer(Worker):
             raise GoneError
         message = message_of(frame[1])
         said.came(message, subscribed_s)
+        if self._rng.random() < TOUCHED:
+            connection.say(b"TOUCH " + message.message_id)
         is_done = self._rng.random() > REQUEUED
         said.says(message, is_done=is_done)
-        connection.say((b"FIN %s" if is_done else b"REQ %s 0") % message.message_id)
+        if is_done:
+            connection.say(b"FIN " + message.message_id)
+        else:
+            connection.say(b"REQ %s %d" % (message.message_id, self._rng.choice(REQUEUED_MS)))
 
     def _end(self, connection: Connection, said: "Said", subscribed_s: float) -> None:
         """Until CLS is answered; what is pushed until then is given back when its time is over."""
@@ -201,10 +246,10 @@ class Said:
         self._said[place] = is_done, time.monotonic()
 
     def refused(self, error: bytes) -> None:
-        """An error frame: `E_FIN_FAILED FIN 0000000000000001 failed ID not in flight`."""
+        """An error frame: `E_FIN_FAILED FIN 0000000000000001 failed ID not in flight`. Some do not know for sure."""
         words = error.split()
         if len(words) > 2 and words[0] in (b"E_FIN_FAILED", b"E_REQ_FAILED"):
-            self._settle(place_of(words[2]), Outcome.FAIL)
+            self._settle(place_of(words[2]), Outcome.UNKNOWN if error.endswith(UNKNOWN) else Outcome.FAIL)
 
     def over(self, outcome: Outcome) -> None:
         """All that is not refused ended so."""
@@ -231,7 +276,7 @@ class ChannelAtWork:
             for number in range(PUBLISHERS)
         ]
         self._consumers = [
-            Consumer(f"consumer-{number}", lookupd, self.history, lock, rng.randrange(1 << 30))
+            Consumer(f"consumer-{number}", cluster, lookupd, self.history, lock, rng.randrange(1 << 30))
             for number in range(CONSUMERS)
         ]
 
@@ -244,6 +289,12 @@ class ChannelAtWork:
     def acknowledged(self) -> set[str]:
         """What was answered with OK."""
         return set().union(*(each.acknowledged.copy() for each in self._publishers))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What was seen of the consumers."""
+        places = self._consumers[0].counts
+        return {f"messages {at}": sum(each.counts[at] for each in self._consumers) for at in places}
 
     @property
     def is_sending(self) -> bool:

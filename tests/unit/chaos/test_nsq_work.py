@@ -31,6 +31,9 @@ def test_what_is_not_refused_before_the_end_ended_as_the_connection_did() -> Non
     said.refused(b"E_FIN_FAILED FIN 0000000000000007 failed ID not in flight")
     said.over(Outcome.OK)
     assert [(each.place[1], each.outcome) for each in history.settlements] == [(7, Outcome.FAIL), (8, Outcome.OK)]
+    said.says(message, is_done=True)
+    said.refused(b"E_FIN_FAILED FIN 0000000000000008 failed NOT_LEADER_OR_FOLLOWER: it may come again")
+    assert history.settlements[-1].outcome is Outcome.UNKNOWN
     assert [(each.value, each.count, each.asked_s) for each in history.deliveries] == [
         ("one", 2, 1.0),
         ("other", 1, 1.0),
