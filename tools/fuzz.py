@@ -72,6 +72,7 @@ PYTHON_TARGETS = (
     "recovery",
     "redis_commands",
     "requests",
+    "share_reads",
     "small_files",
     "strangers",
     "transactions",

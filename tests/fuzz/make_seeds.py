@@ -509,6 +509,42 @@ def redis_commands() -> Seeds:
     yield "glob", b"\x00h[a-c]*l?o\\* hallo\r\n"
 
 
+def share_reads() -> Seeds:
+    """What brokers ask and answer, and what only a broken one would."""
+    from ottla.broker import share_read_messages as messages
+    from tests.fuzz.targets.share_reads import ANSWERED, ASKED, said
+
+    wanted = [messages.Wanted("a", 2, 1_000), messages.Wanted("b", 5, 1_000)]
+    take = messages.Take(1, 1, "c", UUID(int=1).bytes, 0, 1_000, wanted)
+    kinds = [messages.Settlement(1, "a", [(0, 0, kind)], 1_000, 0, 0, 0) for kind in range(5)]
+    later = messages.Settlement(1, "b", [(2, 3, 2)], 1_000, 500, NOW_MS, 10)
+    asked = (
+        take,
+        messages.Settle(1, kinds),
+        messages.Settle(1, [later]),
+        messages.Store(1, [1, 7]),
+        messages.Watch(1, 5_000, is_first=True),
+        messages.Watch(1, 0),
+        messages.Leave(1, [(1, "a"), (9, "x")], [1, 9]),
+    )
+    yield "asked", said(*((ASKED, messages.encode(each)) for each in asked))
+    yield "anew", said(*((ASKED, messages.encode(replace(each, incarnation=at))) for at, each in enumerate(asked)))
+    for each in (*asked, messages.Begin("c", [(UUID(int=1).bytes, 0, -1)]), messages.Readers("c", bytes(16))):
+        yield type(each).__name__.lower(), said((ASKED, messages.encode(each)))
+    far = [messages.Settlement(1, "a", [(0, (1 << 63) - 1, 1), (5, 0, 4)], (1 << 48) - 1, (1 << 48) - 1, 0, 0)]
+    yield "far", said((ASKED, messages.encode(take)), (ASKED, messages.encode(messages.Settle(1, far))))
+    batch = bytes(build_batch(records(2)))
+    for name, runs in {"fits": [(0, 2, 1)], "too-many": [(0, 1 << 62, 1)], "backwards": [(2, 0, 1)]}.items():
+        yield name, said((ANSWERED, messages.encode(messages.Taken(0, "", [messages.Part(batch, runs)]))))
+    yield "parts", said((ANSWERED, messages.encode(messages.Taken(0, "", [messages.Part(), messages.Part()]))))
+    yield "refused", said((ANSWERED, messages.encode(messages.Taken(-5, "no", []))))
+    timed_out = [("r", [(0, 1 << 62, 1)]), ("x", [])]
+    events = [messages.Event(1, timed_out=timed_out), messages.Event(2, is_lost=True), messages.Event(1 << 60)]
+    yield "events", said((ANSWERED, messages.encode(events)), (ANSWERED, messages.encode([0, 12_345])))
+    begun = (messages.Begun(0, None, [(0, None)]), messages.Begun(0, "m", []), messages.Begun(9_999, None, [(7, "m")]))
+    yield "begun", said(*((ANSWERED, messages.encode(each)) for each in begun))
+
+
 TARGETS = {
     "batch": batch,
     "batches": records_seeds,
@@ -525,6 +561,7 @@ TARGETS = {
     "nsq_commands": nsq_commands,
     "redis_commands": redis_commands,
     "requests": requests,
+    "share_reads": share_reads,
     "produced": produced,
     "round_trip": round_trip,
     "single_fetch": single_fetch,

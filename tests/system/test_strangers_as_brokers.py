@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from ottla.broker import share_read_messages as messages
 from ottla.model.error_code import ErrorCode
 from ottla.peers.cluster_secret import BrokerIdentity, introduction
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from ottla.protocol.messages.share_reads import ShareReadsRequest
 from ottla.security.scram import SCRAM_SHA_512, salted_password
 from ottla.security.scram_client import ScramClient
 from tests.certificates import Authority
@@ -131,3 +133,35 @@ def test_a_user_named_as_a_broker_is_none(strangers: Strangers, cluster_id: str,
         if listener == "SASL_SSL":
             assert proof(peer, cluster_id, PASSWORD, is_broker=False)[2] == 0
         assert heartbeat(peer) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+TOPIC = bytes(15) + b"\7"
+SHARE_READS = {
+    "nothing": b"",
+    "garbage": bytes(range(256)) * 40,
+    "no kind of message": b"\x93\xa4what\x01\x02",
+    "an array that is said to be long": b"\xdd\xff\xff\xff\xff",
+    "a topic id": messages.encode(messages.Readers("g", b"short")),
+    "offsets": messages.encode(messages.Settle(1, [messages.Settlement(1, "r", [(-1, 1 << 63, 1)], 0, 0, 0, 0)])),
+    "a time": messages.encode(messages.Settle(1, [messages.Settlement(1, "r", [(0, 0, 1)], 1 << 60, 0, 0, 0)])),
+}
+
+
+def test_what_a_broker_says_of_its_readers_that_cannot_be_is_refused_and_the_next_is_answered(
+    strangers: Strangers, cluster_id: str
+) -> None:
+    take = messages.Take(1, 1, "g", TOPIC, 0, 1_000, [messages.Wanted("r", 1, 1_000)])
+    settle = messages.Settle(1, [messages.Settlement(1, "r", [(0, 5, 1)], 1_000, 0, 0, 0)])
+    with strangers.peer("PLAINTEXT") as peer:
+        refused = peer.ask(ShareReadsRequest(messages.encode(take)), 0)
+        assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert proof(peer, cluster_id, SECRET)[2] == 0
+        for name, data in SHARE_READS.items():
+            assert peer.ask(ShareReadsRequest(data), 0).error_code == ErrorCode.INVALID_REQUEST, name
+        taken = messages.decode_taken(peer.ask(ShareReadsRequest(messages.encode(take)), 0).data)
+        assert taken.error == ErrorCode.UNKNOWN_TOPIC_ID
+        told = peer.ask(ShareReadsRequest(messages.encode(settle)), 0)
+        assert messages.decode_codes(told.data) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        for message in (messages.Store(1, [1, 9]), messages.Leave(1, [(1, "r")], [1]), messages.Watch(2, 0)):
+            assert peer.ask(ShareReadsRequest(messages.encode(message)), 0).error_code == 0
+    assert "Traceback" not in strangers.log

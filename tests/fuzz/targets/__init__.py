@@ -16,6 +16,7 @@ NAMES = (
     "recovery",
     "redis_commands",
     "requests",
+    "share_reads",
     "single_fetch",
     "single_produce",
     "small_files",
