@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 from uuid import UUID
 
-from ottla.client.errors import ClientError
+import msgspec
+
+from ottla.client.errors import ClientError, UnsupportedApiError, error_code
 from ottla.groups.share.exchange import ShareOffsetsAnswer, TopicPartitions
 from ottla.metadata.image.image import NO_LEADER, MetadataImage
 from ottla.model.error_code import ErrorCode
@@ -92,6 +94,8 @@ class ClusterShareGroups:
             return await self._local.begin(principal, group_id, starts)
         try:
             return await remote.begin(broker_id, group_id, starts)
+        except UnsupportedApiError:  # an older broker: there a group that is begun by two begins anew
+            return await self.alter_offsets(principal, group_id, starts)
         except ClientError as error:
             return _unavailable(error)
 
@@ -215,13 +219,16 @@ class ShareGroupChannel:
         request = ShareReadsRequest(messages.encode(asked))
         response = await self._channels.request(broker_id, request, ShareReadsResponse, timeout_ms=REQUEST_MS)
         if response.error_code:
-            return ShareOffsetsAnswer(ErrorCode(response.error_code), message=response.error_message), {}
-        told = messages.decode_begun(response.data)
-        begun = {
-            key: StateAnswer(ErrorCode(error), message=message)
-            for key, (error, message) in zip(keys, told.partitions, strict=False)
-        }
-        return ShareOffsetsAnswer(ErrorCode(told.error), message=told.message), begun
+            return ShareOffsetsAnswer(error_code(response.error_code), message=response.error_message), {}
+        try:
+            told = messages.decode_begun(response.data)
+        except msgspec.DecodeError as error:
+            return ShareOffsetsAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE, message=str(error)), {}
+        answer = ShareOffsetsAnswer(error_code(told.error), message=told.message)
+        if len(told.partitions) != len(keys):
+            return answer, dict.fromkeys(keys, StateAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        found = zip(keys, told.partitions, strict=True)
+        return answer, {key: StateAnswer(error_code(error), message=message) for key, (error, message) in found}
 
     async def delete_offsets(self, broker_id: int, group_id: str, topics: TopicPartitions) -> Answers:
         """DeleteShareGroupOffsets, of whole topics."""

@@ -11,35 +11,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import zlib
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
 
 import msgspec
-from msgspec.structs import replace
 
 from ottla.broker import share_read_messages as messages
 from ottla.broker.access import Authorizer, Operation, ResourceType, require
-from ottla.broker.share_read_messages import (
-    Event,
-    Leave,
-    Message,
-    Part,
-    Readers,
-    Settle,
-    Settlement,
-    Store,
-    Take,
-    Wanted,
-    Watch,
-)
-from ottla.client.errors import ClientError, error_code
+from ottla.broker.remote_settlements import RemoteSettlements
+from ottla.broker.share_read_channel import RemoteReaders
+from ottla.broker.share_read_messages import Event, Message, Part, Readers, Settlement, Take, Wanted, Watch
+from ottla.client.errors import ClientError, UnsupportedApiError, error_code
 from ottla.metadata.image.image import NO_LEADER, MetadataImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.queues.acknowledgements import RELEASE
+from ottla.queues.acknowledgements import AVAILABLE, RELEASE
 from ottla.queues.record_delivery import Acquired
 from ottla.queues.redelivery import NO_DELAY, Delay
 from ottla.queues.share_state import ShareKey
@@ -47,17 +37,20 @@ from ottla.queues.share_state import ShareKey
 if TYPE_CHECKING:
     from ottla.broker.share_partitions import Place
     from ottla.model.principal import Principal
-    from ottla.peers.broker_channels import BrokerChannels
     from ottla.queues.acknowledgements import Run
     from ottla.queues.owners import OnTimedOut
     from ottla.queues.share_limits import ShareLimits
     from ottla.runtime.rng import Rng
     from ottla.runtime.tasks import Tasks
 
+logger = logging.getLogger(__name__)
+
 TIMEOUT_MS: Final = 30_000
 WATCH_MS: Final = 5_000
 LANES: Final = 4
 """Connections to each leader for `Take`: one that waits for the disk holds up those behind it."""
+CLOSING_S: Final = 1.0
+"""Who reads anew waits for so long until its leader knows what was said before."""
 TAKEN_TOGETHER_MAX: Final = 64
 """Readers whose records one answer brings."""
 NOTHING: Final = Part()
@@ -65,34 +58,6 @@ NOTHING: Final = Part()
 T = TypeVar("T")
 
 OnChange = Callable[[object], None]
-
-
-class RemoteReaders(Protocol):
-    """Reaches the leaders of share partitions."""
-
-    async def ask(self, broker_id: int, data: bytes, lane: str, timeout_ms: int) -> bytes:
-        """Ask another broker. Raises ClientError, and ApiError for what it answers."""
-        ...
-
-
-class ShareReadChannel:
-    """`RemoteReaders` over the channels between brokers."""
-
-    def __init__(self, channels: BrokerChannels) -> None:
-        self._channels = channels
-
-    async def ask(self, broker_id: int, data: bytes, lane: str, timeout_ms: int) -> bytes:
-        """Ask another broker. Raises ClientError, and ApiError for what it answers."""
-        from ottla.peers.broker_channels import Lane
-        from ottla.protocol.messages.share_reads import ShareReadsRequest, ShareReadsResponse
-
-        response = await self._channels.request(
-            broker_id, ShareReadsRequest(data), ShareReadsResponse, timeout_ms=timeout_ms, lane=Lane(f"share-{lane}")
-        )
-        if response.error_code:
-            code = error_code(response.error_code)
-            raise ApiError(code, response.error_message or code.name)
-        return response.data
 
 
 class RemoteShares:
@@ -147,7 +112,7 @@ class RemoteShares:
         """Whether clients of other brokers read a group in a topic; brokers that do not answer have none."""
         asked = messages.encode(Readers(group_id, topic_id.bytes))
         for broker_id in sorted(self._current_image().active_brokers() - {self._broker_id}):
-            with contextlib.suppress(ClientError, ApiError):
+            with contextlib.suppress(ClientError, ApiError, msgspec.DecodeError):
                 if messages.decode_count(await self.remote.ask(broker_id, asked, "settle", TIMEOUT_MS)):
                     return True
         return False
@@ -166,18 +131,35 @@ class _Leader:
         self.shares = shares
         self.watched: dict[int, RemoteShare] = {}
         """By number, those that it has been asked for."""
+        self.closing: dict[ShareKey, asyncio.Future[None]] = {}
+        """Those that nobody reads any more, until it has heard of it, and of what was said of them before."""
+        self.settlements = RemoteSettlements(self._ask_to_settle, shares.incarnation, shares.tasks)
         self._is_watching = False
-        self._is_settling = False
-        self._settlements: list[tuple[Settlement, asyncio.Future[ErrorCode]]] = []
-        self._gone: list[tuple[int, str]] = []
-        self._closed: list[int] = []
+        self._is_older = False
 
     async def ask(self, message: Message, lane: str, decode: Callable[[bytes], T], timeout_ms: int = TIMEOUT_MS) -> T:
         """Raises ApiError, LEADER_NOT_AVAILABLE where it cannot be reached or understood."""
         try:
-            return decode(await self.shares.remote.ask(self.broker_id, messages.encode(message), lane, timeout_ms))
+            answer = decode(await self.shares.remote.ask(self.broker_id, messages.encode(message), lane, timeout_ms))
+        except UnsupportedApiError as error:
+            raise self._older() from error
         except (ClientError, msgspec.DecodeError) as error:
             raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"broker {self.broker_id}: {error}") from error
+        self._is_older = False
+        return answer
+
+    async def _ask_to_settle(self, message: Message, decode: Callable[[bytes], T]) -> T:
+        return await self.ask(message, "settle", decode)
+
+    def _older(self) -> ApiError:
+        if not self._is_older:
+            self._is_older = True
+            logger.warning(
+                "broker %d is of a version that delivers NSQ channels to its own clients alone: until it is updated, "
+                "clients here that read what it leads are hung up on, and are to connect to it",
+                self.broker_id,
+            )
+        return ApiError(ErrorCode.UNSUPPORTED_VERSION, f"broker {self.broker_id} leads it, and is of an older version")
 
     def watch(self, share: RemoteShare) -> None:
         """Have it told of what happens to a share partition."""
@@ -202,65 +184,15 @@ class _Leader:
         finally:
             self._is_watching = False
 
-    def settle(self, settlement: Settlement) -> asyncio.Future[ErrorCode]:
-        """Tell it what a reader said; decided when it is stored there."""
-        decided: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        self._settlements.append((settlement, decided))
-        self._begin_telling()
-        return decided
-
-    async def store(self, number: int) -> None:
-        """Have it not wait for more of what was settled of a share partition."""
-        self._settlements = [
-            (replace(settlement, linger_ms=0) if settlement.number == number else settlement, decided)
-            for settlement, decided in self._settlements
-        ]
-        with contextlib.suppress(ApiError):
-            await self.ask(Store(self.shares.incarnation, [number]), "settle", bytes)
-
-    def leave(self, number: int, reader: str) -> None:
-        """A reader is gone."""
-        self._gone.append((number, reader))
-        self._begin_telling()
-
-    def close(self, number: int) -> None:
+    def close(self, share: RemoteShare) -> None:
         """Nobody reads a share partition any more."""
-        self.watched.pop(number, None)
-        self._closed.append(number)
-        self._begin_telling()
+        self.watched.pop(share.number, None)
+        closed = self.closing[share.key] = self.settlements.close(share.number)
+        closed.add_done_callback(lambda closed: self._has_closed(share.key, closed))
 
-    def _begin_telling(self) -> None:
-        if not self._is_settling:
-            self._is_settling = True
-            self.shares.tasks.spawn(self._tell(), "share-settle")
-
-    async def _tell(self) -> None:
-        """One request at a time: what readers said before they went comes first."""
-        try:
-            while self._settlements or self._gone or self._closed:
-                if self._settlements:
-                    settlements, self._settlements = self._settlements, []
-                    codes = await self._settled([settlement for settlement, _ in settlements])
-                    for (_, decided), code in zip(settlements, codes, strict=True):
-                        if not decided.done():
-                            decided.set_result(code)
-                    continue
-                gone, self._gone = self._gone, []
-                closed, self._closed = self._closed, []
-                try:
-                    await self.ask(Leave(self.shares.incarnation, gone, closed), "settle", bytes)
-                except ApiError:
-                    continue  # it is gone itself, and forgets readers that do not watch
-        finally:
-            self._is_settling = False
-
-    async def _settled(self, settlements: Sequence[Settlement]) -> list[ErrorCode]:
-        try:
-            codes = await self.ask(Settle(self.shares.incarnation, list(settlements)), "settle", messages.decode_codes)
-        except ApiError as error:
-            return [error.code] * len(settlements)
-        unknown = [ErrorCode.UNKNOWN_SERVER_ERROR] * (len(settlements) - len(codes))
-        return [*map(error_code, codes[: len(settlements)]), *unknown]
+    def _has_closed(self, key: ShareKey, closed: asyncio.Future[None]) -> None:
+        if self.closing.get(key) is closed:
+            del self.closing[key]
 
 
 class RemoteShare:
@@ -281,6 +213,10 @@ class RemoteShare:
         """The readers of the request that is not answered yet."""
         self._leaving: list[str] = []
         """Those of them that are gone."""
+        self._told_early: list[tuple[str, list[Run]]] = []
+        """Whose time was up while they were taking, maybe of what they are about to get."""
+        self._takes = 0
+        """Requests whose records the readers do not have yet."""
         self._is_taking = False
         self._happened = 0
 
@@ -320,12 +256,15 @@ class RemoteShare:
     async def _take(self) -> None:
         wanted = self._wanted
         try:
+            if (before := self.leader.closing.get(self.key)) is not None:
+                await asyncio.wait((before,), timeout=CLOSING_S)
             while self._wanted:
                 wanted, self._wanted = self._wanted[:TAKEN_TOGETHER_MAX], self._wanted[TAKEN_TOGETHER_MAX:]
                 wanted = [each for each in wanted if not each[2].done()]
                 if not wanted:
                     continue
                 self._taken_for = [each.reader for each, _, _ in wanted]
+                self._takes += 1
                 parts = await self._taken([each for each, _, _ in wanted], wanted[0][1])
                 parts += [NOTHING] * (len(wanted) - len(parts))
                 for part, (each, _, taken) in zip(parts, wanted, strict=True):
@@ -333,8 +272,11 @@ class RemoteShare:
                         taken.set_result(part)
                     elif part.runs:  # the reader is gone, and has not seen them
                         runs = [(first, last, RELEASE) for first, last, _ in part.runs]
-                        self.leader.settle(Settlement(self.number, each.reader, runs, each.lock_ms, 0, 0, 0))
+                        self.leader.settlements.settle(
+                            Settlement(self.number, each.reader, runs, each.lock_ms, 0, 0, 0)
+                        )
                 self._taken_for = []
+                asyncio.get_running_loop().call_soon(self._have_taken)
                 while self._leaving:
                     self._leave(self._leaving.pop())
         except ApiError as error:
@@ -345,6 +287,14 @@ class RemoteShare:
                     taken.set_exception(ApiError(error.code, error.message))
         finally:
             self._is_taking = False
+
+    def _have_taken(self) -> None:
+        """The readers have their parts, and so what their time may have been up for before."""
+        told = self._told_early
+        self._takes -= 1
+        if not self._takes:
+            self._told_early = []
+        self._tell_timed_out(told)
 
     async def _taken(self, wanted: list[Wanted], max_bytes: int) -> list[Part]:
         key, happened = self.key, self._happened
@@ -361,6 +311,9 @@ class RemoteShare:
         answer = await self.leader.ask(asked, f"take-{lane}", messages.decode_taken)
         if answer.error:
             raise ApiError(error_code(answer.error), answer.message)
+        if not _fit(answer.parts, wanted):
+            message = f"broker {self.leader.broker_id} answers with what nobody asked for"
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, message)
         if len(answer.parts) < len(wanted):
             # The leader says when there is more, unless it has said so already.
             self._has_news = self._happened != happened
@@ -379,14 +332,14 @@ class RemoteShare:
         if not self.is_current:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         delay_ms, until_ms = delay or NO_DELAY
-        return self.leader.settle(
+        return self.leader.settlements.settle(
             Settlement(self.number, member_id, runs, limits.lock_ms, delay_ms, until_ms, linger_ms)
         )
 
     def store_now(self) -> None:
         """Have the leader store what waits for more."""
         if self.is_current:
-            self.leader.shares.tasks.spawn(self.leader.store(self.number), "share-store")
+            self.leader.shares.tasks.spawn(self.leader.settlements.store(self.number), "share-store")
 
     def watch_timeouts(self, member_id: str, on_timed_out: OnTimedOut) -> None:
         """Tell a reader which of its records were released because their time was up."""
@@ -401,9 +354,9 @@ class RemoteShare:
                 self._leave(member_id)
 
     def _leave(self, member_id: str) -> None:
-        self.leader.leave(self.number, member_id)
+        self.leader.settlements.leave(self.number, member_id)
         if not self._readers and not self._leaving:
-            self.leader.close(self.number)
+            self.leader.close(self)
             self.is_current = False
             self.leader.shares.forget(self)
 
@@ -414,22 +367,39 @@ class RemoteShare:
             return
         self._happened += 1
         self._has_news = True
-        for reader, spans in event.timed_out:
+        told: list[tuple[str, list[Run]]] = [
+            (reader, [(first, last, AVAILABLE, count) for first, last, count in runs])
+            for reader, runs in event.timed_out
+        ]
+        self._tell_timed_out(told)
+        if self._takes:
+            self._told_early += told
+        self._tell()
+
+    def _tell_timed_out(self, told: list[tuple[str, list[Run]]]) -> None:
+        for reader, runs in told:
             on_timed_out = self._readers.get(reader)
             if on_timed_out is not None:
-                runs: list[Run] = [(first, last, 0, 0) for first, last in spans]
                 on_timed_out(runs)
-        self._tell()
 
     def lose(self) -> None:
         """Another broker leads it, or its leader cannot be reached: readers look for it anew."""
         if not self.is_current:
             return
         self.is_current = False
-        self.leader.close(self.number)
+        self.leader.close(self)
         self.leader.shares.forget(self)
         self._tell()
 
     def _tell(self) -> None:
         for on_change in self._subscribers:
             on_change(self)
+
+
+def _fit(parts: Sequence[Part], wanted: Sequence[Wanted]) -> bool:
+    """Whether parts are such as readers asked for: no more of them, and none with more records."""
+    return len(parts) <= len(wanted) and all(
+        sum(last - first + 1 for first, last, _ in part.runs) <= each.max_records
+        and all(first <= last and count for first, last, count in part.runs)
+        for part, each in zip(parts, wanted, strict=False)
+    )

@@ -19,8 +19,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ottla.queues.acknowledgements import GAP, RENEW
+from ottla.queues.share_state import UNKNOWN_OFFSET
 
-Runs = list[tuple[int, int, int]]
+Offset = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+Milliseconds = Annotated[int, Meta(ge=0, lt=1 << 48)]
+Start = Annotated[int, Meta(ge=UNKNOWN_OFFSET, le=(1 << 63) - 1)]
+Index = Annotated[int, Meta(ge=0, lt=1 << 31)]
+Runs = list[tuple[Offset, Offset, Index]]
 """First and last offset, and a delivery count."""
 Kind = Annotated[int, Meta(ge=GAP, le=RENEW)]
 """How records are settled: see `ottla.queues.acknowledgements`."""
@@ -31,8 +36,8 @@ class Wanted(Struct, frozen=True, array_like=True):
     """What one reader has room for."""
 
     reader: str
-    max_records: Annotated[int, Meta(ge=1)]
-    lock_ms: int
+    max_records: Annotated[int, Meta(ge=1, lt=1 << 31)]
+    lock_ms: Milliseconds
 
 
 class Take(Struct, frozen=True, array_like=True, tag="take"):
@@ -42,8 +47,8 @@ class Take(Struct, frozen=True, array_like=True, tag="take"):
     number: int
     group_id: str
     topic_id: TopicId
-    partition: int
-    max_bytes: int
+    partition: Index
+    max_bytes: Index
     """Of each reader's records, about."""
     wanted: list[Wanted]
 
@@ -68,11 +73,11 @@ class Settlement(Struct, frozen=True, array_like=True):
 
     number: int
     reader: str
-    runs: list[tuple[int, int, Kind]]
-    lock_ms: int
-    delay_ms: int
-    until_ms: int
-    linger_ms: int
+    runs: list[tuple[Offset, Offset, Kind]]
+    lock_ms: Milliseconds
+    delay_ms: Milliseconds
+    until_ms: Milliseconds
+    linger_ms: Milliseconds
 
 
 class Settle(Struct, frozen=True, array_like=True, tag="settle"):
@@ -93,19 +98,19 @@ class Watch(Struct, frozen=True, array_like=True, tag="watch"):
     """Tell of events within a time. The last one that was asked is the one that is told."""
 
     incarnation: int
-    wait_ms: int
+    wait_ms: Milliseconds
     is_first: bool = False
     """Whether answers before it may have been lost, and what they told."""
 
 
 class Event(Struct, frozen=True, array_like=True):
     """What has happened to a share partition: it is not to be had here any more, there may be something to deliver, or
-    the time of records was up that readers hold: first and last offsets by reader.
+    the time of records was up that readers hold: by reader, and as which delivery.
     """
 
     number: int
     is_lost: bool = False
-    timed_out: list[tuple[str, list[tuple[int, int]]]] = []
+    timed_out: list[tuple[str, Runs]] = []
 
 
 class Leave(Struct, frozen=True, array_like=True, tag="leave"):
@@ -127,7 +132,7 @@ class Begin(Struct, frozen=True, array_like=True, tag="begin"):
     """Where a group is to begin that has no state there yet: topic ids, partitions and offsets."""
 
     group_id: str
-    starts: list[tuple[TopicId, int, int]]
+    starts: list[tuple[TopicId, Index, Start]]
 
 
 class Begun(Struct, frozen=True, array_like=True):

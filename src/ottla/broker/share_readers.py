@@ -36,6 +36,7 @@ from ottla.broker.share_read_messages import (
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import broker_principal
+from ottla.native import pick_records
 from ottla.queues.redelivery import Delay
 from ottla.queues.share_limits import limits_of_reader
 from ottla.queues.share_state import ShareKey
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from ottla.broker.share_groups import ShareGroupService
     from ottla.broker.share_partitions import Place, SharePartitions
     from ottla.queues.acknowledgements import Run
+    from ottla.queues.record_delivery import Acquired
     from ottla.queues.shared_partition import SharedPartition
     from ottla.runtime.timer import Timer
     from ottla.runtime.timing_wheel import TimerTask
@@ -55,6 +57,10 @@ PARTITIONS_MAX: Final = 20_000
 """Share partitions that one other broker reads here."""
 REFUSED_TOGETHER: Final = frozenset({ErrorCode.INVALID_RECORD_STATE, ErrorCode.INVALID_REQUEST})
 """One record that is not held any more has all of a settlement refused."""
+TAKEN_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Once an answer has so many bytes of records, the readers that are left ask again."""
+PICKED_FROM_BYTES: Final = 16 * 1024
+"""Of so many bytes of batches or more nothing is sent but the records that were delivered, if those are few."""
 SETTLED_SINGLY_MAX: Final = 20_000
 """Records of such a settlement that are settled one by one; it takes some 50 ms."""
 
@@ -109,6 +115,14 @@ class ShareReaders:
                     self._close(peer, number)
                 return b""
 
+    def begin_anew(self, group_id: str, place: Place) -> None:
+        """Readers of other brokers hold nothing of a partition any more: the channel was emptied."""
+        for peer in self._peers.values():
+            for watched in peer.watched.values():
+                if watched.place == place and watched.share.key.group_id == group_id:
+                    watched.is_over = True
+                    watched.set()
+
     def _peer(self, broker_id: int, incarnation: int) -> _Peer:
         peer = self._peers.get(broker_id)
         if peer is not None and peer.incarnation != incarnation:
@@ -122,8 +136,9 @@ class ShareReaders:
         return peer
 
     def _forget_silent(self, peer: _Peer) -> None:
-        """It may have been paused, and waits for news of what it read here."""
-        self._silent[peer.broker_id] = peer.incarnation
+        """One that reads here may have been paused, and waits for news; one that reads nothing has no need to watch."""
+        if peer.watched:
+            self._silent[peer.broker_id] = peer.incarnation
         self._forget(peer)
 
     def _forget(self, peer: _Peer) -> None:
@@ -147,10 +162,14 @@ class ShareReaders:
     async def _take(self, peer: _Peer, asked: Take) -> Taken:
         try:
             watched = await self._open(peer, asked)
-            limits = self._partitions.limits(asked.group_id)
-            parts: list[Part] = []
-            watched.is_marked = False
-            for each in asked.wanted:
+        except ApiError as error:
+            return Taken(error.code, error.message, [])
+        limits = self._partitions.limits(asked.group_id)
+        parts: list[Part] = []
+        size_bytes = 0
+        watched.is_marked = False
+        for each in asked.wanted:
+            try:
                 acquired = await watched.share.acquire(
                     watched.named(each.reader),
                     limits_of_reader(limits, each.lock_ms),
@@ -158,12 +177,20 @@ class ShareReaders:
                     max_records=each.max_records,
                     exact=True,
                 )
-                if not acquired.runs:
-                    watched.wait_for_news()
-                    break
-                parts.append(Part(acquired.records, acquired.runs))
-        except ApiError as error:
-            return Taken(error.code, error.message, [])
+            except ApiError as error:
+                if not parts:
+                    return Taken(error.code, error.message, [])
+                watched.wait_for_news(has_missed=True)  # what others have is theirs; who asks again is told
+                break
+            if not acquired.runs:
+                watched.wait_for_news()
+                break
+            part = Part(_picked(acquired), acquired.runs)
+            parts.append(part)
+            size_bytes += len(part.records)
+            if size_bytes >= TAKEN_BYTES_MAX and len(parts) < len(asked.wanted):
+                watched.wait_for_news(has_missed=True)
+                break
         return Taken(0, "", parts)
 
     async def _open(self, peer: _Peer, asked: Take) -> _Watched:
@@ -171,7 +198,7 @@ class ShareReaders:
         place = UUID(bytes=asked.topic_id), asked.partition
         watched = peer.watched.get(asked.number)
         if watched is not None:
-            if not watched.share.is_current:
+            if watched.is_lost:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the state of the group is to be read anew")
             return watched
         if len(peer.watched) >= PARTITIONS_MAX:
@@ -252,7 +279,7 @@ class ShareReaders:
         for watched in marked:
             timed_out, watched.timed_out = watched.timed_out, []
             share = watched.share
-            if not share.is_current:
+            if watched.is_lost:
                 self._close(peer, watched.number)
                 events.append(Event(watched.number, is_lost=True))
                 continue
@@ -286,11 +313,18 @@ class _Watched:
         self.place = place
         self.share = share
         self.readers: set[str] = set()
-        self.timed_out: list[tuple[str, list[tuple[int, int]]]] = []
+        self.timed_out: list[tuple[str, messages.Runs]] = []
         self.waits = False
         """Whether the broker was told that there is nothing, and of nothing new since."""
         self.is_marked = False
         """Whether something has happened since it was last asked."""
+        self.is_over = False
+        """Whether readers are to begin anew, and hold nothing."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is not to be had by this number any more."""
+        return self.is_over or not self.share.is_current
 
     def named(self, reader: str) -> str:
         """The name by which a reader holds records here; from now on it is told whose time was up."""
@@ -323,8 +357,16 @@ class _Watched:
         self.set()
 
     def _on_timed_out(self, reader: str, runs: Iterable[Run]) -> None:
-        self.timed_out.append((reader, [(first, last) for first, last, _, _ in runs]))
+        self.timed_out.append((reader, [(first, last, count) for first, last, _, count in runs]))
         self.set()
+
+
+def _picked(acquired: Acquired) -> bytes:
+    """The batches that a reader is sent: one that reads a large batch message by message does not get it each time."""
+    size_bytes = len(acquired.records)
+    if size_bytes < PICKED_FROM_BYTES:
+        return acquired.records
+    return pick_records(acquired.records, [(0, size_bytes)], [(first, last) for first, last, _ in acquired.runs])
 
 
 def _forgotten() -> ApiError:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from ottla.broker.cluster_share_groups import RemoteShareGroups
 from ottla.broker.records import RemoteRecords
 from ottla.broker.redis_exchange import RemoteRedis
-from ottla.broker.remote_shares import RemoteReaders
+from ottla.broker.share_read_channel import RemoteReaders
 from ottla.broker.transaction_gate import TransactionVerifier
 from ottla.broker.transaction_markers import TransactionMarkers
 from ottla.broker.transactions import TransactionService

@@ -18,8 +18,8 @@ from ottla.broker.cluster_share_groups import ShareGroupChannel
 from ottla.broker.offsets import OffsetService
 from ottla.broker.record_channel import RecordChannel
 from ottla.broker.redis_exchange import RedisChannel
-from ottla.broker.remote_shares import ShareReadChannel
 from ottla.broker.replica_log_ends import ReplicaLogEnds
+from ottla.broker.share_read_channel import ShareReadChannel
 from ottla.broker.transaction_coordinator_channel import TransactionCoordinatorChannel
 from ottla.broker.transaction_marker_channel import TransactionMarkerChannel
 from ottla.broker.transaction_markers import TransactionMarkers

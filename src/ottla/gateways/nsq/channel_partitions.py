@@ -21,7 +21,27 @@ from ottla.runtime.clock import Clock
 LIMITS_MS: Final = 1_000
 """How long the settings of the group are used before they are looked at again."""
 
-LED_ELSEWHERE: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE})
+NOT_HERE: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,  # the replica here is offline, and another one leads
+    }
+)
+"""Errors of a partition that another broker may have."""
+
+PASSING: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        # The state of the channel cannot be read while its coordinator moves.
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
 """Errors of a partition that is to be looked for again."""
 
 
@@ -81,7 +101,7 @@ class ChannelPartitions:
         try:
             share = await self._get(place)
         except ApiError as error:
-            if error.code not in LED_ELSEWHERE:
+            if error.code not in PASSING:
                 raise
             self.give_up(place)
             return None
@@ -92,7 +112,7 @@ class ChannelPartitions:
         try:
             return await self._partitions.get(self._principal, self.channel, place)
         except ApiError as error:
-            if error.code not in LED_ELSEWHERE or self._elsewhere is None:
+            if error.code not in NOT_HERE or self._elsewhere is None:
                 raise
         return self._elsewhere.get(self._principal, self.channel, place)
 

@@ -17,16 +17,17 @@ from msgspec import Struct
 
 from ottla.broker.remote_shares import RemoteShares
 from ottla.broker.share_partitions import Place, SharePartitions
-from ottla.gateways.nsq.channel_partitions import LED_ELSEWHERE, ChannelPartitions
+from ottla.gateways.nsq.channel_partitions import PASSING, ChannelPartitions
+from ottla.gateways.nsq.error import NsqError
 from ottla.gateways.nsq.in_flight import InFlight
-from ottla.gateways.nsq.sampling import sampled
+from ottla.gateways.nsq.sampling import first_of, sampled
 from ottla.gateways.nsq.settlements import Settlements
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import Principal
 from ottla.native import nsq_message_frames
 from ottla.native.errors import KernelError
-from ottla.queues.acknowledgements import ACCEPT, GAP, Run
+from ottla.queues.acknowledgements import ACCEPT, GAP, RELEASE, Run
 from ottla.queues.record_delivery import NOTHING, Acquired
 from ottla.queues.shared_partition import ReadablePartition
 from ottla.runtime.clock import Clock
@@ -65,12 +66,14 @@ class ChannelReader:
         may_send: Callable[[], bool],
         is_paused: Callable[[], bool],
         clock: Clock,
+        on_failed: Callable[[NsqError], None] = lambda error: None,
         elsewhere: RemoteShares | None = None,
         samples: Callable[[], bool] | None = None,
     ) -> None:
         """`reader_id` is the name by which it holds messages. `send` takes frames; `may_send` says whether the
         connection keeps up with them; `wake` is to be called when it does again, and when `is_paused`, which says that
-        the channel delivers nothing, has changed. `elsewhere` has the partitions that other brokers lead. `samples`
+        the channel delivers nothing, has changed. `on_failed` is told of FIN, REQ and TOUCH that turned out to
+        be in vain. `elsewhere` has the partitions that other brokers lead. `samples`
         says of a message whether the client gets it: one that it does not get is done.
         """
         self.channel = channel
@@ -104,6 +107,7 @@ class ChannelReader:
             clock,
             message_timeout_ms=message_timeout_ms,
             message_timeout_max_ms=message_timeout_max_ms,
+            on_failed=on_failed,
         )
         self._changed = asyncio.Event()
         self._is_pushing = False
@@ -208,7 +212,7 @@ class ChannelReader:
         try:
             return await share.acquire(self._reader_id, limits, max_bytes=READ_BYTES, max_records=room, exact=True)
         except ApiError as error:
-            if error.code not in LED_ELSEWHERE:
+            if error.code not in PASSING:
                 raise
             self._own.give_up(place)
             self._looks_again = True
@@ -239,7 +243,12 @@ class ChannelReader:
 
     def _push_acquired(self, share: ReadablePartition, place: Place, acquired: Acquired) -> None:
         self._own.served(place)
-        self._push_records(share, acquired.records, acquired.runs)
+        room = 0 if self._is_closing or self._is_paused() else max(0, self.ready_count - self.in_flight_count)
+        runs, left = first_of(acquired.runs, room)
+        if left:  # the client said meanwhile that it wants fewer, or none
+            self._settlements.settle(share, [(first, last, RELEASE) for first, last, _ in left])
+        if runs:
+            self._push_records(share, acquired.records, runs)
 
     def _push_records(self, share: ReadablePartition, records: bytes, runs: list[tuple[int, int, int]]) -> None:
         partition = share.key.partition
@@ -303,8 +312,6 @@ class ChannelReader:
         self._in_flight.clear_partition(partition)
 
     def _on_timed_out(self, partition: int, runs: Sequence[Run]) -> None:
-        for first, last, _, _ in runs:
-            for offset in range(first, last + 1):
-                if self._in_flight.take(partition, offset):
-                    self.counts.timeout_count += 1
+        for first, last, _, attempts in runs:
+            self.counts.timeout_count += self._in_flight.take_timed_out(partition, first, last, attempts)
         self.wake()

@@ -204,6 +204,7 @@ class NsqChannels:
                 starts[ShareKey(channel, *place)] = end
             else:
                 share.skip_to(end)
+                self._broker.share_readers.begin_anew(channel, place)
         answer, altered = await self._groups.alter_offsets(principal, channel, starts)
         _require_done([answer, *altered.values()])
 

@@ -298,6 +298,7 @@ class NsqGateway:
             may_send=lambda: connection.may_push,
             is_paused=lambda: is_paused(broker.image, found.name, channel),
             clock=broker.clock,
+            on_failed=connection.push_error,
             elsewhere=broker.remote_shares,
             samples=None if not options.sample_rate else lambda: broker.rng.randbelow(100) <= options.sample_rate,
         )

@@ -1,37 +1,61 @@
-"""The messages that one client has: when each was delivered, by partition and offset."""
+"""The messages that one client has: when each was delivered, and as which attempt, by partition and offset."""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from ottla.gateways.nsq.message_id import OFFSET_BITS, OFFSET_MAX
+
+
+class Delivered(NamedTuple):
+    """When a message was delivered, and how often it has been."""
+
+    at_ms: int
+    attempts: int
 
 
 class InFlight:
     """Of one client."""
 
     def __init__(self) -> None:
-        self._delivered_ms: dict[int, dict[int, int]] = {}
+        self._delivered: dict[int, dict[int, Delivered]] = {}
 
     @property
     def count(self) -> int:
         """How many there are."""
-        return sum(map(len, self._delivered_ms.values()))
+        return sum(map(len, self._delivered.values()))
 
     def add(self, partition: int, runs: Iterable[tuple[int, int, int]], now_ms: int) -> int:
         """Runs of messages are delivered; how many they are."""
-        delivered_ms = self._delivered_ms.setdefault(partition, {})
+        delivered = self._delivered.setdefault(partition, {})
         count = 0
-        for first, last, _ in runs:
-            delivered_ms.update(dict.fromkeys(range(first, last + 1), now_ms))
+        for first, last, attempts in runs:
+            delivered.update(dict.fromkeys(range(first, last + 1), Delivered(now_ms, attempts)))
             count += last - first + 1
         return count
 
     def delivered_ms(self, partition: int, offset: int) -> int | None:
         """When a message was delivered; None for one that the client does not have."""
-        return self._delivered_ms.get(partition, {}).get(offset)
+        delivered = self._delivered.get(partition, {}).get(offset)
+        return None if delivered is None else delivered.at_ms
 
     def take(self, partition: int, offset: int) -> bool:
         """The client has a message no longer; whether it had it."""
-        return self._delivered_ms.get(partition, {}).pop(offset, None) is not None
+        return self._delivered.get(partition, {}).pop(offset, None) is not None
+
+    def take_timed_out(self, partition: int, first: int, last: int, attempts: int) -> int:
+        """The time of messages is up that were delivered so often; how many of them the client had. Those that came to
+        it again since, it keeps.
+        """
+        delivered = self._delivered.get(partition, {})
+        offsets = range(first, last + 1)
+        gone = [
+            offset
+            for offset in (offsets if len(offsets) <= len(delivered) else tuple(delivered))
+            if offset in offsets and offset in delivered and delivered[offset].attempts <= attempts
+        ]
+        for offset in gone:
+            del delivered[offset]
+        return len(gone)
 
     def take_many(self, numbers: Sequence[int]) -> tuple[dict[int, list[int]], list[int]]:
         """The same of messages by the numbers of their ids: the offsets of those that it had, by partition, and the
@@ -41,8 +65,8 @@ class InFlight:
         others = []
         for number in numbers:
             partition, offset = number >> OFFSET_BITS, number & OFFSET_MAX
-            delivered_ms = self._delivered_ms.get(partition)
-            if delivered_ms is None or delivered_ms.pop(offset, None) is None:
+            delivered = self._delivered.get(partition)
+            if delivered is None or delivered.pop(offset, None) is None:
                 others.append(number)
             elif partition in had:
                 had[partition].append(offset)
@@ -52,8 +76,8 @@ class InFlight:
 
     def clear(self) -> None:
         """The client has nothing any more."""
-        self._delivered_ms.clear()
+        self._delivered.clear()
 
     def clear_partition(self, partition: int) -> None:
         """It has nothing of a partition any more."""
-        self._delivered_ms.pop(partition, None)
+        self._delivered.pop(partition, None)

@@ -1,4 +1,4 @@
-"""Which messages a client gets that asked for a part of them (`sample_rate`)."""
+"""Which messages a client gets that asked for a part of them (`sample_rate`), or has room for fewer by now."""
 
 from collections.abc import Callable
 
@@ -21,4 +21,21 @@ def sampled(runs: Delivered, samples: Callable[[], bool]) -> tuple[Delivered, De
                 part[-1] = part[-1][0], offset, count
             else:
                 part.append((offset, offset, count))
+    return parts
+
+
+def first_of(runs: Delivered, count: int) -> tuple[Delivered, Delivered]:
+    """So many messages of runs, and those that are left.
+
+    >>> first_of([(5, 7, 1), (9, 9, 2)], 2)
+    ([(5, 6, 1)], [(7, 7, 1), (9, 9, 2)])
+    """
+    parts: tuple[Delivered, Delivered] = [], []
+    for first, last, attempts in runs:
+        end = min(last + 1, first + count)
+        count -= end - first
+        if first < end:
+            parts[0].append((first, end - 1, attempts))
+        if end <= last:
+            parts[1].append((end, last, attempts))
     return parts

@@ -1,17 +1,19 @@
 """What one client says of the messages that it has: FIN accepts one, REQ releases it, TOUCH renews it.
 
-FINs hold as soon as they are read; those of up to 10 ms are stored together.
+FINs hold as soon as they are read; those of up to 10 ms are stored together. The client is told of what could not be
+stored, before its CLS is answered: nsqd has no such answer, but clients expect errors of FIN at any time.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from ottla.gateways.nsq.channel_partitions import ChannelPartitions
 from ottla.gateways.nsq.error import NsqError
 from ottla.gateways.nsq.in_flight import InFlight
-from ottla.gateways.nsq.message_id import parse_message_id
+from ottla.gateways.nsq.message_id import message_id, parse_message_id
 from ottla.model.error_code import ErrorCode
 from ottla.queues.acknowledgements import ACCEPT, RELEASE, RENEW
 from ottla.queues.redelivery import NO_DELAY, Delay
@@ -39,14 +41,16 @@ class Settlements:
         *,
         message_timeout_ms: int,
         message_timeout_max_ms: int,
+        on_failed: Callable[[NsqError], None],
     ) -> None:
-        """`reader_id` is the name by which the client holds messages."""
+        """`reader_id` is the name by which the client holds messages. `on_failed` is told of what it said in vain."""
         self._reader_id = reader_id
         self._partitions = partitions
         self._in_flight = in_flight
         self._clock = clock
         self._message_timeout_ms = message_timeout_ms
         self._message_timeout_max_ms = message_timeout_max_ms
+        self._on_failed = on_failed
         self._finished: dict[int, list[int]] = {}
         """Offsets of messages that are done, of what has just been read of the client, by partition."""
         self._settling: set[asyncio.Future[ErrorCode]] = set()
@@ -73,21 +77,21 @@ class Settlements:
         for partition, offsets in finished.items():
             share, runs = self._partitions.still_found(partition), accepted(offsets)
             if share is None:
-                self._told(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                self._told("FIN", partition, offsets, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 continue
             begun = share.begin_settle(self._reader_id, runs, self._partitions.limits(), linger_ms=FINISHED_LINGER_MS)
             if begun in _OF_ALL and len(offsets) > 1:
                 # The time of one was up meanwhile; the others are done.
                 for offset in offsets:
-                    self.settle(share, [(offset, offset, ACCEPT)])
+                    self.settle(share, [(offset, offset, ACCEPT)], command="FIN")
             else:
-                self._follow(begun)
+                self._follow(begun, "FIN", partition, offsets)
 
     def requeue(self, identity: bytes, delay_ms: int) -> None:
         """REQ. Raises NsqError."""
         partition, offset = self._take("REQ", identity)
         delay = Delay(delay_ms, self._clock.now_ms() + delay_ms) if delay_ms else NO_DELAY
-        self.settle(self._partitions.found(partition), [(offset, offset, RELEASE)], delay)
+        self.settle(self._partitions.found(partition), [(offset, offset, RELEASE)], delay, command="REQ")
 
     def touch(self, identity: bytes) -> None:
         """TOUCH: the message timeout begins anew, up to a longest time since the delivery. Raises NsqError."""
@@ -95,11 +99,16 @@ class Settlements:
         left_ms = delivered_ms + self._message_timeout_max_ms - self._clock.monotonic_ms()
         limits = self._partitions.limits()._replace(lock_ms=max(0, min(self._message_timeout_ms, left_ms)))
         share = self._partitions.found(partition)
-        self._follow(share.begin_settle(self._reader_id, [(offset, offset, RENEW)], limits))
+        begun = share.begin_settle(self._reader_id, [(offset, offset, RENEW)], limits)
+        self._follow(begun, "TOUCH", partition, [offset])
 
-    def settle(self, share: ReadablePartition, runs: list[tuple[int, int, int]], delay: Delay = NO_DELAY) -> None:
-        """Settle messages of a partition."""
-        self._follow(share.begin_settle(self._reader_id, runs, self._partitions.limits(), delay))
+    def settle(
+        self, share: ReadablePartition, runs: list[tuple[int, int, int]], delay: Delay = NO_DELAY, command: str = ""
+    ) -> None:
+        """Settle messages of a partition, as the client said with a command, or nobody did."""
+        begun = share.begin_settle(self._reader_id, runs, self._partitions.limits(), delay)
+        offsets = [first for first, _, _ in runs] if command else []
+        self._follow(begun, command, share.key.partition, offsets)
 
     async def all_settled(self) -> None:
         """Wait until what the client has said is stored."""
@@ -125,22 +134,30 @@ class Settlements:
                 raise _not_settled(command, identity, "client does not own message")
         raise not_in_flight(command, identity)
 
-    def _follow(self, begun: "ErrorCode | asyncio.Future[ErrorCode]") -> None:
+    def _follow(
+        self, begun: "ErrorCode | asyncio.Future[ErrorCode]", command: str, partition: int, offsets: list[int]
+    ) -> None:
         if isinstance(begun, ErrorCode):
-            self._told(begun)
+            self._told(command, partition, offsets, begun)
         else:
             self._settling.add(begun)
-            begun.add_done_callback(self._on_settled)
+            begun.add_done_callback(partial(self._on_settled, command, partition, offsets))
 
-    def _on_settled(self, settled: "asyncio.Future[ErrorCode]") -> None:
+    def _on_settled(
+        self, command: str, partition: int, offsets: list[int], settled: "asyncio.Future[ErrorCode]"
+    ) -> None:
         self._settling.discard(settled)
         if not settled.cancelled():
-            self._told(settled.result())
+            self._told(command, partition, offsets, settled.result())
 
-    def _told(self, error: ErrorCode) -> None:
-        if error is not ErrorCode.NONE:
-            # It stays with the client until its time is up, and is delivered again.
-            logger.info("channel %s: a message was not settled: %s", self._partitions.channel, error.name)
+    def _told(self, command: str, partition: int, offsets: list[int], error: ErrorCode) -> None:
+        if error is ErrorCode.NONE:
+            return
+        # It stays with the client until its time is up, and is delivered again.
+        logger.info("channel %s: a message was not settled: %s", self._partitions.channel, error.name)
+        for offset in offsets:
+            reason = "ID not in flight" if error in _OF_ALL else f"{error.name}: it may come again"
+            self._on_failed(_not_settled(command, message_id(partition, offset), reason))
 
 
 def accepted(offsets: list[int]) -> list[tuple[int, int, int]]:

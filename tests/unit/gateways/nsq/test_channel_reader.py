@@ -178,6 +178,7 @@ class Client:
 
     def __init__(self, channel: Channel, name: str) -> None:
         self.pushed: asyncio.Queue[tuple[bytes, int, bytes]] = asyncio.Queue()
+        self.failed: list[NsqError] = []
         self.reader = ChannelReader(
             name,
             "c",
@@ -190,6 +191,7 @@ class Client:
             may_send=lambda: channel.may_send,
             is_paused=lambda: channel.is_paused,
             clock=cast("Any", channel.clock),
+            on_failed=self.failed.append,
             elsewhere=channel.elsewhere,
         )
         self.task = asyncio.get_running_loop().create_task(self.reader.run())
