@@ -22,7 +22,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from ottla.native import BucketMerge, DelayIndex
 from ottla.queues.delay import Progress
-from ottla.runtime.disk import OsDisk
+from ottla.runtime.disk import Disk
 from ottla.runtime.environment import Environment
 from ottla.server.delay_manifest import NAME, BucketRun, Manifest, Validity, manifest_bytes, manifest_of
 from ottla.storage.log import Log
@@ -65,6 +65,15 @@ def runs_to_merge(sizes: Sequence[int]) -> int:
         limit *= FAN_IN
 
 
+def kept_end(log: Log, leader_epoch: int, led_before: int | None) -> int:
+    """Where the log ends that was read in a leader epoch: it may have been cut and continued since. `led_before` is the
+    epoch in which this broker leads, if it did so before it was started: what it has written since is in it as well.
+    """
+    _, end = log.epoch_end_offset(leader_epoch)
+    end = log.log_end_offset if end < 0 else end
+    return min(end, log.opened_end_offset) if leader_epoch == led_before else end
+
+
 def valid_runs(
     manifest: Manifest, progress: Progress, low: int, log: Log, kept_end: Callable[[int], int] | None = None
 ) -> Validity:
@@ -91,12 +100,12 @@ def valid_runs(
 class DelayBuckets:
     """Belongs to the event loop; one method at a time. The index is used by nobody else meanwhile."""
 
-    def __init__(self, log: Log, environment: Environment, on_merged: Callable[[], None]) -> None:
+    def __init__(self, log: Log, environment: Environment, disk: Disk, on_merged: Callable[[], None]) -> None:
         self._log = log
         self._environment = environment
         self._on_merged = on_merged
         self._directory = f"{log.directory}/{DIRECTORY}"
-        self._disk = OsDisk()
+        self._disk = disk
         self._manifest = Manifest((0, 0))
         self._is_dir_made = self._is_closed = False
         self._merging: tuple[list[int], int, int, asyncio.Task[BucketMerge | OSError]] | None = None

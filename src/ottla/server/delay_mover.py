@@ -13,13 +13,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from ottla.client.consuming.group_offsets import CommittedOffset, committed_offsets
+from ottla.client.consuming.group_offsets import CommittedOffset
 from ottla.client.errors import ClientError
-from ottla.client.io.cluster import Cluster
-from ottla.client.io.retry import Deadline
-from ottla.client.options import ClientOptions
 from ottla.client.producing.producer import Producer
-from ottla.client.producing.producer_options import ProducerOptions
 from ottla.model.delivery_group import delivery_group
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
@@ -30,13 +26,13 @@ from ottla.queues.aborted_batches import AbortedBatches
 from ottla.queues.dead_letter import letters_topic_of
 from ottla.queues.delay import Progress, progress_of
 from ottla.replication.partition import Partition
+from ottla.runtime.disk import Disk
 from ottla.runtime.environment import Environment
 from ottla.runtime.log_throttle import LogThrottle
-from ottla.server.delay_buckets import APART_MAX, CANCELS_MAX, DelayBuckets
+from ottla.server.delay_buckets import APART_MAX, CANCELS_MAX, DelayBuckets, kept_end
 from ottla.server.delay_outbox import DelayOutbox, Target
-from ottla.server.own_client_io import OwnClientIo
+from ottla.server.delay_producer import BecomeProducer
 from ottla.server.waiting_records import WaitingRecord
-from ottla.storage.log import Log
 from ottla.storage.log_config import DECOMPRESSED_BYTES_MAX
 
 logger = logging.getLogger(__name__)
@@ -73,16 +69,6 @@ NOT_KNOWN: Final = 1 << 63
 RETRY_MS_MIN: Final = 100
 RETRY_MS_MAX: Final = 1_000
 """What is due is late by no more than this once what it needs is there again: a coordinator, or the target's leader."""
-ANSWER_MS: Final = 30_000
-
-
-def kept_end(log: Log, leader_epoch: int, led_before: int | None) -> int:
-    """Where the log ends that was read in a leader epoch: it may have been cut and continued since. `led_before` is the
-    epoch in which this broker leads, if it did so before it was started: what it has written since is in it as well.
-    """
-    _, end = log.epoch_end_offset(leader_epoch)
-    end = log.log_end_offset if end < 0 else end
-    return min(end, log.opened_end_offset) if leader_epoch == led_before else end
 
 
 class DelayMover:
@@ -93,8 +79,9 @@ class DelayMover:
         partition: Partition,
         target: str,
         default_delay_ms: int,
-        io: OwnClientIo,
+        become_producer: BecomeProducer,
         environment: Environment,
+        disk: Disk,
         *,
         look_up: Callable[[str], Target | None],
         partition_count: Callable[[], int],
@@ -102,18 +89,18 @@ class DelayMover:
         keep_log_start: Callable[[Partition], Awaitable[None]],
         found_first: dict[TopicPartition, tuple[int, CommittedOffset | None]],
     ) -> None:
-        """`io` connects this broker to its own cluster. `look_up` finds a topic, `partition_count` is that of the delay
-        topic, `ensure_topic` makes one that is not there, `keep_log_start` makes durable where the log begins.
-        `found_first` has of each partition the leader epoch that this process led it in last, and the progress that it
-        found then.
+        """`look_up` finds a topic, `partition_count` is that of the delay topic, `ensure_topic` makes one that is not
+        there, `keep_log_start` makes durable where the log begins. Bucket files are on `disk`. `found_first` has, of
+        each partition, the leader epoch that this process led it in last, and the progress that it found then.
         """
         self._partition = partition
         self._epoch = partition.leader_epoch
         self._place = partition.topic_partition
         self._target = target
         self._default_delay_ms = default_delay_ms
-        self._io = io
+        self._become_producer = become_producer
         self._environment = environment
+        self._disk = disk
         self._clock = environment.clock
         self._look_up = look_up
         self._partition_count = partition_count
@@ -162,7 +149,7 @@ class DelayMover:
 
     async def _serve(self) -> None:
         await self._take_over()
-        self._buckets = DelayBuckets(self._partition.log, self._environment, self._news.set)
+        self._buckets = DelayBuckets(self._partition.log, self._environment, self._disk, self._news.set)
         try:
             low = max(self._progress.low, self._partition.log.log_start_offset)
             self._index, self._position = await self._buckets.load(self._progress, low, self._kept_end)
@@ -215,27 +202,7 @@ class DelayMover:
         return max(self._safe, self._position - APART_MAX)
 
     async def _take_over(self) -> None:
-        options = ClientOptions.of(
-            self._io.bootstrap, client_id="ottla-deliver", api_timeout_ms=ANSWER_MS, retry_backoff_ms=5
-        )
-        producing = ProducerOptions(
-            transactional_id=f"{delivery_group(self._place.topic)}-{self._place.partition}",
-            request_bytes_max=1 << 30,
-            linger_ms=0,
-            max_block_ms=ANSWER_MS,
-            delivery_timeout_ms=ANSWER_MS,
-        )
-        self._producer = Producer(options, producing, io=self._io)
-        await self._producer.start()
-        await self._producer.init_transactions()
-        cluster = Cluster(options, self._io)
-        try:
-            await cluster.connect()
-            group = delivery_group(self._place.topic)
-            found = await committed_offsets(cluster, group, [self._place], Deadline(self._io.clock, ANSWER_MS))
-        finally:
-            cluster.close()
-        committed = found.get(self._place)
+        self._producer, committed = await self._become_producer(self._place)
         progress = Progress() if committed is None else progress_of(committed.offset, committed.metadata)
         if self._found_first.get(self._place, (-1, None))[0] != self._epoch:
             self._found_first[self._place] = (self._epoch, committed)

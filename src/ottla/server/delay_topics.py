@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.configs import ConfigService
@@ -128,6 +129,7 @@ class DelayTopics:
         if ending is not None:  # it may be at work on the files of the partition
             await asyncio.wait([ending])
         from ottla.server.delay_mover import DelayMover  # the client, which most brokers never need
+        from ottla.server.delay_producer import become_producer
 
         leader_epoch, target, delay_ms = moved
         while True:
@@ -139,8 +141,9 @@ class DelayTopics:
             partition,
             target,
             delay_ms,
-            self._own_client(),
+            partial(become_producer, io=self._own_client()),
             self._environment,
+            self._logs.disk,
             look_up=self._look_up,
             partition_count=lambda: self._partition_count(place.topic),
             ensure_topic=self._ensure,

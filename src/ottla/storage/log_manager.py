@@ -74,6 +74,7 @@ class LogManager:
         `open_files_max` limits the segments kept open for reading; those being sent stay open besides, up to
         `read_files_max` together. `producers_max` limits the idempotent producers remembered in all logs.
         """
+        self.disk = disk
         self._clock = clock
         self._locks = LogLocks()
         self._preferred: dict[TopicPartition, DirectoryLogs] = {}

@@ -23,6 +23,7 @@ from ottla.queues.delay import (
     place_of,
     progress_of,
 )
+from ottla.runtime.disk import OsDisk
 from ottla.runtime.rng import SystemRng
 from ottla.runtime.tasks import Tasks as OwnedTasks
 from ottla.server import delay_buckets
@@ -99,7 +100,7 @@ class Delivery:
         self.buckets = self._new_buckets()
 
     def _new_buckets(self) -> DelayBuckets:
-        return DelayBuckets(cast("Log", self.log), cast("Any", Environment), lambda: None)
+        return DelayBuckets(cast("Log", self.log), cast("Any", Environment), OsDisk(), lambda: None)
 
     async def start(self) -> None:
         """As a new leader."""
@@ -420,7 +421,7 @@ def test_a_file_that_cannot_be_written_is_told_by_the_caller_alone(
 
     async def run() -> None:
         log = FakeLog(tmp_path)
-        buckets = DelayBuckets(cast("Log", log), cast("Any", WithTasks), lambda: None)
+        buckets = DelayBuckets(cast("Log", log), cast("Any", WithTasks), OsDisk(), lambda: None)
         index, position = await buckets.load(Progress(), 0)
         (tmp_path / "delays").write_bytes(b"no directory")
         with pytest.raises(OSError, match="delays"):
@@ -448,7 +449,7 @@ def test_a_run_has_the_epoch_of_what_was_read_also_when_the_log_is_cut_while_it_
         class WithCuts(Environment):
             tasks = Cutting()
 
-        buckets = DelayBuckets(cast("Log", delivery.log), cast("Any", WithCuts), lambda: None)
+        buckets = DelayBuckets(cast("Log", delivery.log), cast("Any", WithCuts), OsDisk(), lambda: None)
         await buckets.load(delivery.progress, 0)
         delivery.log.epochs[0] = 0
         await buckets.flush(delivery.index, delivery.progress, delivery.position)

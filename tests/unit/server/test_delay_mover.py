@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from ottla.server.delay_mover import kept_end
+from ottla.server.delay_buckets import kept_end
 from ottla.storage.leader_epoch_cache import EpochEntry, LeaderEpochCache
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from ottla.client.consuming.group_offsets import CommittedOffset
 from ottla.client.producing.delivery import RecordMetadata
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import TopicRules, build_batch, decode_records
+from ottla.runtime.disk import OsDisk
 from ottla.runtime.rng import SystemRng
 from ottla.server import delay_buckets, delay_mover
 from ottla.server.delay_mover import DelayMover
@@ -128,20 +129,39 @@ async def appended(offset: int) -> Any:
     return RecordMetadata(PLACE, offset, NOW_MS)
 
 
-class Cluster:
-    """The cluster of the broker, where no progress is committed."""
+class CaseProducer:
+    """Keeps what it sends in its case."""
 
-    def __init__(self, *_: object) -> None: ...
+    def __init__(self, case: Case) -> None:
+        self._case = case
 
-    async def connect(self) -> None: ...
+    async def close(self, *, deliver: bool) -> None: ...
 
-    def close(self) -> None: ...
+    def begin_transaction(self) -> None: ...
+
+    async def send_encoded(self, topic: str, partition: int, batch: bytearray, count: int) -> Any:
+        if topic == PLACE.topic:
+            return appended(self._case.own_offset)
+        self._case.sent += [each[2] for each in decode_records(bytes(batch), max_decompressed_bytes=1 << 20)]
+        self._case.on_sent()
+        return None
+
+    async def abort_transaction(self) -> None:
+        self._case.aborts += 1
+
+    async def send_offsets_to_transaction(self, committed: Any, group: str) -> None:
+        self._committed = committed
+
+    async def commit_transaction(self) -> None:
+        self._case.commits += 1
+        self._case.committed = self._committed
+        self._case.on_commit()
 
 
 class Case:
     """A mover with a producer that keeps what it sends."""
 
-    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, directory: Path) -> None:
         self.log = FakeLog(directory)
         self.partition = FakePartition(self.log)
         self.sent: list[bytes | None] = []
@@ -152,58 +172,21 @@ class Case:
         self.found_first: dict[TopicPartition, tuple[int, CommittedOffset | None]] = {}
         self.on_sent: Callable[[], None] = lambda: None
         self.on_commit: Callable[[], None] = lambda: None
-        case = self
 
-        class Producer:
-            def __init__(self, *_: object, **__: object) -> None: ...
-
-            async def start(self) -> None: ...
-
-            async def init_transactions(self) -> None: ...
-
-            async def close(self, *, deliver: bool) -> None: ...
-
-            def begin_transaction(self) -> None: ...
-
-            async def send_encoded(self, topic: str, partition: int, batch: bytearray, count: int) -> Any:
-                if topic == PLACE.topic:
-                    return appended(case.own_offset)
-                case.sent += [each[2] for each in decode_records(bytes(batch), max_decompressed_bytes=1 << 20)]
-                case.on_sent()
-                return None
-
-            async def send_offsets_to_transaction(self, committed: Any, group: str) -> None:
-                self._committed = committed
-
-            async def abort_transaction(self) -> None:
-                case.aborts += 1
-
-            async def commit_transaction(self) -> None:
-                case.commits += 1
-                case.committed = self._committed
-                case.on_commit()
-
-        async def committed_offsets(*_: object) -> dict[TopicPartition, CommittedOffset]:
-            return case.committed
-
-        monkeypatch.setattr(delay_mover, "Producer", Producer)
-        monkeypatch.setattr(delay_mover, "Cluster", Cluster)
-        monkeypatch.setattr(delay_mover, "committed_offsets", committed_offsets)
+    async def become_producer(self, _place: TopicPartition) -> tuple[Any, CommittedOffset | None]:
+        return CaseProducer(self), self.committed.get(PLACE)
 
     @contextlib.asynccontextmanager
     async def running(self) -> Any:
-        class Io:
-            bootstrap = "127.0.0.1:9092"
-            clock = Environment.clock
-
         async def nothing(*_: object) -> None: ...
 
         mover = DelayMover(
             cast("Any", self.partition),
             "now",
             0,
-            cast("Any", Io()),
+            self.become_producer,
             cast("Any", Environment()),
+            OsDisk(),
             look_up=lambda name: Target(name, 1, RULES),
             partition_count=lambda: 1,
             ensure_topic=nothing,
@@ -225,8 +208,8 @@ class Case:
 
 
 @pytest.fixture
-def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
-    return Case(tmp_path, monkeypatch)
+def case(tmp_path: Path) -> Case:
+    return Case(tmp_path)
 
 
 CANCEL = ("ottla-cancel", b"")
