@@ -61,7 +61,8 @@ class DelayTopics:
         self._names: tuple[str, ...] = ()
         self._moving: dict[TopicPartition, tuple[Moved, asyncio.Task[None]]] = {}
         self._movers: dict[TopicPartition, DelayMover] = {}
-        self._ending: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._ending: dict[TopicPartition, list[asyncio.Task[None]]] = {}
+        """Who was told to move no more and has not ended: may be at work on the files of the partition."""
         self._found_first: dict[TopicPartition, tuple[int, CommittedOffset | None]] = {}
 
     def load(self, image: MetadataImage) -> None:
@@ -86,7 +87,8 @@ class DelayTopics:
     async def close(self) -> None:
         """Move nothing more."""
         self._names = ()
-        tasks = [*(task for _, task in self._moving.values()), *self._ending.values()]
+        tasks = [task for _, task in self._moving.values()]
+        tasks += [task for ending in self._ending.values() for task in ending]
         self._moving.clear()
         self._ending.clear()
         for task in tasks:
@@ -118,16 +120,16 @@ class DelayTopics:
             if wanted.get(place) != moved:
                 task.cancel()
                 del self._moving[place]
-                self._ending[place] = task
+                self._ending[place] = [*self._still_ending(place), task]
         for place, moved in wanted.items():
             if place not in self._moving:
-                ending = self._ending.pop(place, None)
+                ending = self._ending[place] = self._still_ending(place)
                 task = self._environment.tasks.spawn(self._move(place, moved, ending), f"deliver {place}")
                 self._moving[place] = (moved, task)
 
-    async def _move(self, place: TopicPartition, moved: Moved, ending: asyncio.Task[None] | None) -> None:
-        if ending is not None:  # it may be at work on the files of the partition
-            await asyncio.wait([ending])
+    async def _move(self, place: TopicPartition, moved: Moved, ending: list[asyncio.Task[None]]) -> None:
+        if ending:
+            await asyncio.wait(ending)
         from ottla.server.delay_mover import DelayMover  # the client, which most brokers never need
         from ottla.server.delay_producer import become_producer
 
@@ -156,6 +158,9 @@ class DelayTopics:
         finally:
             if self._movers.get(place) is mover:
                 del self._movers[place]
+
+    def _still_ending(self, place: TopicPartition) -> list[asyncio.Task[None]]:
+        return [task for task in self._ending.pop(place, ()) if not task.done()]
 
     def _partition_count(self, name: str) -> int:
         topic = self._image.topic(name)
