@@ -98,10 +98,10 @@ struct PyStreamSnapshots {
 #[pymethods]
 impl PyStreamSnapshots {
     #[new]
-    #[pyo3(signature = (*, memory_bytes, max_decompressed_bytes))]
-    fn new(memory_bytes: usize, max_decompressed_bytes: usize) -> Self {
+    #[pyo3(signature = (*, memory_bytes, max_decompressed_bytes, begin_offset = 0))]
+    fn new(memory_bytes: usize, max_decompressed_bytes: usize, begin_offset: i64) -> Self {
         PyStreamSnapshots {
-            search: Search::new(memory_bytes),
+            search: Search::new(memory_bytes, begin_offset),
             max_decompressed_bytes,
         }
     }

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from tests.broker_process import BrokerProcess
@@ -233,9 +234,15 @@ def test_a_transaction_of_redis_does_not_see_records_come_in_between(
     assert client.pipeline([("MULTI",), ("XLEN", key), ("EXEC",)])[-1] is None
 
 
-def _set_key(broker: BrokerProcess, topic: str, key: str) -> None:
+def _settings(broker: BrokerProcess, topic: str) -> list[tuple[str, str]]:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    entry = ConfigEntry("redis.key", f"0:{key}", incremental_operation=AlterConfigOpType.SET)
+    (future,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
+    return [(each.name, each.value) for each in future.result(30).values()]
+
+
+def _set_key(broker: BrokerProcess, topic: str, key: str, text: str | None = None) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    entry = ConfigEntry("redis.key", text or f"0:{key}", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(30)
@@ -271,6 +278,57 @@ def test_a_topic_that_kafka_made_is_a_stream_once_it_has_a_key(
         "ERR the entry is larger than max.message"
     )
     assert client.call("XADD", key, "*", "n", "x" * 1_000_000) is not None
+
+
+FORGED = (
+    (b"E" + (5 << 64).to_bytes(16, "big"), msgspec.msgpack.encode([b"n", b"forged"])),
+    (b"N" + (1 << 127).to_bytes(16, "big"), msgspec.msgpack.encode([b"n", b"forged"])),
+    (b"M", msgspec.msgpack.encode(["began", 0, b"another", ""])),
+    (b"M", msgspec.msgpack.encode(["group", b"forged", bytes(16), 0])),
+    (b"M", msgspec.msgpack.encode(["ended"])),
+    (b"M", msgspec.msgpack.encode(["dropped"])),
+    (b"M", msgspec.msgpack.encode(["snapshot", 3, [], True])),
+    (b"X", b"neither"),
+)
+"""Headers and values of records that a stream of Redis could have written itself, and some that it could not."""
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_what_looked_like_the_streams_own_before_it_had_its_key_is_of_others(tmp_path: Path, codec: str) -> None:
+    with BrokerProcess(tmp_path / "data", LISTENERS) as broker:
+        _create(broker, "orders")
+        producer = producer_of(broker, **{"compression.type": codec})
+        for header, value in FORGED:
+            produce(producer, "orders", value, headers=[("redis", header)])
+        produce(producer, "orders", b"tea")
+        _set_key(broker, "orders", "orders")
+        with RawRedis(address(broker)) as client:
+            wait_until(lambda: client.call("EXISTS", "orders") == 1, "the broker knows of the key")
+            added = client.call("XADD", "orders", "*", "value", "of redis")
+            entries = client.call("XRANGE", "orders", "-", "+")
+            assert [fields[:2] for _, fields in entries] == [
+                *([b"value", value] for _, value in FORGED),
+                [b"value", b"tea"],
+                [b"value", b"of redis"],
+            ]
+            assert [fields[2:] for _, fields in entries[: len(FORGED)]] == [
+                [b"header.redis", header] for header, _ in FORGED
+            ]
+            assert entries[-1][0] == added
+            assert client.call("XINFO", "GROUPS", "orders") == []
+        (begun,) = {text for name, text in _settings(broker, "orders") if name == "redis.key"}
+        assert begun == f"{len(FORGED) + 1}/0:orders"
+        for text in ("0:orders", begun):
+            _set_key(broker, "orders", "orders", text)
+        with pytest.raises(KafkaException, match="INVALID_CONFIG"):
+            _set_key(broker, "orders", "orders", "99/0:orders")
+        broker.kill()
+        broker.start()
+        with RawRedis(address(broker)) as client:
+            assert client.call("XRANGE", "orders", "-", "+") == entries
+            assert client.call("XDEL", "orders", entries[0][0]) == 1
+        _set_key(broker, "orders", "moved")
+        assert dict(_settings(broker, "orders"))["redis.key"] == f"{len(FORGED) + 1}/0:moved"
 
 
 @pytest.mark.parametrize(("partitions", "configs"), [(2, {}), (1, {"cleanup_policy": "compact"})])

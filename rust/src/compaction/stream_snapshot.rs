@@ -36,13 +36,14 @@ pub struct Snapshot {
     pub offset: i64,
     /// The offset behind its last record.
     pub end_offset: i64,
+    begin_offset: i64,
     nodes: Vec<Node>,
 }
 
 impl Snapshot {
     /// Whether a record is of use to whoever reads the log.
     pub fn keeps(&self, record: &Record<'_>) -> bool {
-        if record.offset >= self.offset {
+        if record.offset >= self.offset || record.offset < self.begin_offset {
             return true;
         }
         match kind_of(record) {
@@ -82,15 +83,18 @@ pub struct Search {
     /// The newest that was found.
     pub found: Option<Snapshot>,
     memory_bytes: usize,
+    begin_offset: i64,
     gathering: Option<Gathering>,
 }
 
 impl Search {
-    /// A search for snapshots whose nodes take no more than `memory_bytes`.
-    pub fn new(memory_bytes: usize) -> Self {
+    /// A search for snapshots whose nodes take no more than `memory_bytes`. Records below `begin_offset` are of other
+    /// writers, whatever they look like.
+    pub fn new(memory_bytes: usize, begin_offset: i64) -> Self {
         Search {
             found: None,
             memory_bytes,
+            begin_offset,
             gathering: None,
         }
     }
@@ -122,6 +126,9 @@ impl Search {
     }
 
     fn note(&mut self, record: &Record<'_>) {
+        if record.offset < self.begin_offset {
+            return;
+        }
         match (kind_of(record), record.value) {
             (Some(MARK), Some(value)) => self.note_mark(record.offset, value),
             (None, _) => {} // of another writer, and passed over by whoever reads the stream
@@ -162,6 +169,7 @@ impl Search {
                 self.found = Some(Snapshot {
                     offset: whole.offset,
                     end_offset: offset + 1,
+                    begin_offset: self.begin_offset,
                     nodes: whole.nodes,
                 });
             }

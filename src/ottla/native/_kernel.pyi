@@ -400,8 +400,10 @@ class DirtyKeys:
 class StreamSnapshots:
     """The newest snapshot in the log of a stream of Redis, by which it is cleaned. One thread at a time."""
 
-    def __new__(cls, *, memory_bytes: int, max_decompressed_bytes: int) -> Self:
-        """One whose nodes take more than `memory_bytes` is passed over."""
+    def __new__(cls, *, memory_bytes: int, max_decompressed_bytes: int, begin_offset: int = 0) -> Self:
+        """One whose nodes take more than `memory_bytes` is passed over. Records below `begin_offset` are of other
+        writers, whatever they look like.
+        """
     @property
     def newest(self) -> tuple[int, int] | None:
         """The first offset of the newest that was found as a whole, and the one behind it."""

@@ -74,7 +74,7 @@ class RecordSpans:
         if config.ttl_ms >= 0 and batch.max_timestamp + config.ttl_ms <= now_ms:
             # The time to live of all its records is over (`ottla.ttl.ms`).
             yield first, last, EXPIRED
-        elif config.is_stream:
+        elif config.is_stream and batch.base_offset >= config.stream_begin:
             for start, stop, is_mark in self._marks.spans(data, batch, first, last):
                 yield start, stop, NO_RECORD if is_mark else None
         else:

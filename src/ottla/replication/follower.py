@@ -36,6 +36,8 @@ class Follower:
     """Only a leader has one."""
     unacknowledged_count = 0
     """Nobody waits for the high watermark here."""
+    has_waiting = False
+    """Producers write to the leader."""
 
     def __init__(self, partition: "Partition", clock: Clock) -> None:
         self._partition = partition

@@ -158,6 +158,11 @@ class Leader:
         return info
 
     @property
+    def has_waiting(self) -> bool:
+        """Whether batches of producers have been checked, and are not in the log yet."""
+        return not self._takes_runs
+
+    @property
     def _takes_runs(self) -> bool:
         """Whether nothing waits that appends have to wait behind."""
         queue = self._append_queue

@@ -264,7 +264,8 @@ TOPIC_SETTINGS: Final[SettingTable] = setting_table(
             "",
             "The key of Redis clients for which the topic was made: database, colon and the key, percent-encoded. It "
             "makes the topic a stream, which keeps its entries until they are trimmed, whatever retention.ms and "
-            "retention.bytes say; set when a stream is made. Not a Kafka setting.",
+            "retention.bytes say; set when a stream is made. A topic that gets a key later has an offset and / before "
+            "it: there the stream begins, as its leader says. Not a Kafka setting.",
         ),
         _setting(
             "retention.bytes",

@@ -7,6 +7,7 @@ from typing import Final, Self, cast
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from ottla.model.redis_key import begin_of_setting
 from ottla.native import TopicRules
 from ottla.records.compression import CompressionType
 from ottla.settings.topic_table import TOPIC_SETTINGS
@@ -76,6 +77,8 @@ class LogConfig(Struct, frozen=True):
     """Whether records say themselves how old they are at most (`ottla.ttl.header`)."""
     is_stream: bool = False
     """Whether the records are of a stream of Redis (`redis.key`)."""
+    stream_begin: int = 0
+    """The offset below which they are of other writers, whatever they look like; beyond all where it is not known."""
     topic_rules: TopicRules = TopicRules(max_batch_bytes=0, max_decompressed_bytes=0)
     """What follows for the batches that producers send; made of the others, whatever is given."""
 
@@ -143,7 +146,8 @@ class LogConfig(Struct, frozen=True):
             # The newest segment is never compacted: it has to be closed in time (KIP-354).
             segment_ms = min(segment_ms, max_compaction_lag_ms)
         # What waits is kept until it is delivered, and a stream until it is trimmed; the log start moves behind it.
-        is_delayed, is_stream = bool(value("ottla.deliver.to")), bool(value("redis.key"))
+        is_delayed, stream_key = bool(value("ottla.deliver.to")), cast("str", value("redis.key"))
+        is_stream, stream_begin = bool(stream_key), begin_of_setting(stream_key)
         return cls(
             segment_bytes=number("segment.bytes"),
             segment_ms=segment_ms,
@@ -175,6 +179,7 @@ class LogConfig(Struct, frozen=True):
             ttl_ms=number("ottla.ttl.ms"),
             has_ttl_header=cast("bool", value("ottla.ttl.header")),
             is_stream=is_stream,
+            stream_begin=LONG_MAX if stream_begin is None else stream_begin,
         )
 
 

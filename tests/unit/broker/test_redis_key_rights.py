@@ -81,3 +81,14 @@ async def test_who_may_make_any_topic_makes_one_for_any_key(
 ) -> None:
     rules.denied.discard((Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME))
     assert await created(services[0], "mine", "0:orders") == 0
+
+
+async def test_nobody_says_where_a_stream_begins_that_is_made_with_its_topic(
+    services: tuple[TopicService, ConfigService], rules: Rules
+) -> None:
+    topics, configs = services
+    rules.denied.clear()
+    assert await created(topics, "mine", "5/0:mine") == ErrorCode.INVALID_CONFIG
+    assert await created(topics, "mine", "0:a/b") == 0
+    assert await altered(configs, "mine", "5/0:mine") == ErrorCode.INVALID_CONFIG
+    assert await altered(configs, "mine", "0:mine") == 0

@@ -367,3 +367,33 @@ def test_what_an_earlier_release_set_on_one_broker_can_be_taken_back():
 def test_the_rates_of_throttled_replicas_are_set_on_one_broker_or_on_all(resource):
     for name in ("leader.replication.throttled.rate", "follower.replication.throttled.rate"):
         assert after(resource, (name, SET, "1000"))[name] == "1000"
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "then"),
+    [
+        (None, "0:orders", "?/0:orders"),
+        ("", "0:orders", "?/0:orders"),
+        ("0:orders", "0:moved", "0:moved"),
+        ("?/0:orders", "0:moved", "?/0:moved"),
+        ("?/0:orders", "57/0:orders", "57/0:orders"),
+        ("57/0:orders", "0:moved", "57/0:moved"),
+        ("57/0:orders", "57/0:moved", "57/0:moved"),
+        ("57/0:orders", "50/0:orders", "50/0:orders"),
+        ("57/0:orders", "0:orders", "57/0:orders"),
+        ("57/0:orders", "58/0:orders", None),
+        ("57/0:orders", "?/0:orders", None),
+        ("57/0:orders", "-1/0:orders", None),
+        ("0:orders", "5/0:orders", None),
+        (None, "5/0:orders", None),
+    ],
+)
+def test_a_topic_that_gets_a_key_is_a_stream_from_where_its_leader_says(before, wanted, then):
+    records = [] if before is None else [ConfigRecord(2, "a", "redis.key", before)]
+    image = image_of(topic_record("a", 1), *records)
+    decision = decide(TOPIC, ("redis.key", SET, wanted), image=image)
+    if then is None:
+        assert decision.result[TOPIC].code == ErrorCode.INVALID_CONFIG
+    else:
+        assert apply_records(image, decision.records)[0].config(TOPIC)["redis.key"] == then
+        assert bool(decision.records) == (before != then)

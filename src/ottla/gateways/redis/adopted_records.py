@@ -89,8 +89,10 @@ class Batches(NamedTuple):
     """The base offsets of compressed batches that cannot be read: they hold no entries."""
 
 
-def sort_batches(data: bytes) -> Batches:
-    """For a thread: the batches of a part of a log. Raises KernelError for what is no log."""
+def sort_batches(data: bytes, begin_offset: int = 0) -> Batches:
+    """For a thread: the batches of a part of a log; all below an offset are of other writers. Raises KernelError for
+    what is no log.
+    """
     batches, _, error = walk_batches(data, check_crc=False)
     if error is not None and not batches:
         raise error
@@ -99,7 +101,8 @@ def sort_batches(data: bytes) -> Batches:
     foreign = [
         Foreign(batch, _spans(data, batch))
         for batch in full
-        if batch.base_offset in firsts and not is_of_stream(firsts[batch.base_offset][4])
+        if batch.base_offset in firsts
+        and (batch.base_offset < begin_offset or not is_of_stream(firsts[batch.base_offset][4]))
     ]
     return Batches(batches, foreign, frozenset(unreadable))
 

@@ -152,7 +152,7 @@ class Adoption:
         aborted = AbortedBatches(partition.log.aborted_in(result, offset, end_offset))
         in_thread = self._broker.tasks.in_thread
         data = await in_thread(result.read)
-        batches = await in_thread(sort_batches, data)
+        batches = await in_thread(sort_batches, data, self._stream.log.begin_offset)
         if batches.unreadable:
             topic = self._stream.log.topic
             logger.warning("%d batches of topic %s cannot be read: no entries", len(batches.unreadable), topic)

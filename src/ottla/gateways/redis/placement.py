@@ -75,10 +75,9 @@ class Placement:
 
     def another_topic_of(self, place: Place, known: set[str]) -> str | None:
         """A topic of a key that is none of those."""
-        setting = redis_key.setting_of_key(*place)
         for resource, settings in self._broker.image.configs.items():
             is_topic = resource.type is ConfigResourceType.TOPIC and resource.name not in known
-            if is_topic and settings.get(REDIS_KEY) == setting:
+            if is_topic and redis_key.key_of_setting(settings.get(REDIS_KEY, "")) == place:
                 return resource.name
         return None
 

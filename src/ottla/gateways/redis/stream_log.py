@@ -23,6 +23,8 @@ from ottla.gateways.redis.listpack import entry_bytes, node_bytes
 from ottla.gateways.redis.stream_id import SEQUENCE_MAX
 from ottla.gateways.redis.stream_index import FILE_NAME, part_of, read_parts, restore
 from ottla.gateways.redis.stream_snapshot import Prepared, SnapshotReader, is_worth_cleaning, write
+from ottla.metadata.image.image import topic_resource
+from ottla.model import redis_key
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.principal import broker_principal
@@ -32,6 +34,7 @@ from ottla.replication.leader import ACKS_ALL
 from ottla.replication.partition import NO_EPOCH
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.turns import Pace, next_turn
+from ottla.settings.topic_settings import REDIS_KEY
 from ottla.storage.append_origin import AppendOrigin
 
 if TYPE_CHECKING:
@@ -153,6 +156,8 @@ class StreamLog:
         """
         self.adoption: Any = None
         """Makes records of other writers entries (`ottla.gateways.redis.adoption`)."""
+        self.begin_offset = 0
+        """Below it all records are of other writers: they were there before the topic became a stream."""
         self.has_own = False
         """Whether the log has a record of the stream itself."""
 
@@ -342,6 +347,7 @@ class StreamLog:
         self.open()
         partition = self._partition()
         await self._until_committed(partition)
+        self.begin_offset = await self._find_begin(partition)
         start_offset = partition.log.log_start_offset
         offset = await self._restore(partition)
         self.has_own = offset is not None
@@ -352,7 +358,7 @@ class StreamLog:
         is_decided = stream.adopted_to >= offset  # about the records of other writers so far
         while offset < partition.high_watermark:
             data = await partition.read_bytes(offset, LOAD_BYTES)
-            batches = await self._broker.tasks.in_thread(sort_batches, data)
+            batches = await self._broker.tasks.in_thread(sort_batches, data, self.begin_offset)
             for at, _, _, value, headers in await self._broker.tasks.in_thread(own_records, data, batches, offset):
                 self.has_own = True
                 header = records.kind_of(headers)
@@ -403,6 +409,33 @@ class StreamLog:
     def was_made_elsewhere(self) -> bool:
         """Whether the log has records, and all of them are of other writers."""
         return not self.has_own and self.has_undecided
+
+    async def _find_begin(self, partition: Partition) -> int:
+        """Where the stream begins in its log: where this ends, if the topic has got its key just now. From then on no
+        producer's record can look like one of the stream's own. Raises ApiError.
+        """
+        setting = self._key_setting
+        begin = redis_key.begin_of_setting(setting)
+        if begin is not None and begin <= partition.log.log_end_offset:
+            return begin
+        for _ in range(APPEND_TIMEOUT_MS // COMMIT_LOOK_MS):
+            if partition.log.config.is_stream and not partition.role.has_waiting:
+                break
+            await self._broker.timer.sleep(COMMIT_LOOK_MS)
+        end_offset = partition.log.log_end_offset
+        await self._until_committed(partition)
+        told = redis_key.setting_from(end_offset, setting)
+        await self._broker.cluster_topics.configure(self._principal, REDIS_KEY, {self.topic: told})
+        for _ in range(APPEND_TIMEOUT_MS // COMMIT_LOOK_MS):
+            if redis_key.begin_of_setting(self._key_setting) == end_offset:
+                return end_offset
+            await self._broker.timer.sleep(COMMIT_LOOK_MS)
+        raise ApiError(ErrorCode.REQUEST_TIMED_OUT, f"where topic {self.topic} begins as a stream is not known yet")
+
+    @property
+    def _key_setting(self) -> str:
+        setting: str = self._broker.image.config(topic_resource(self.topic)).get(REDIS_KEY, "")
+        return setting
 
     async def _until_committed(self, partition: Partition) -> None:
         """Wait until all that was in the log when this broker came to lead it is committed: some of it has been

@@ -27,6 +27,7 @@ from ottla.metadata.image.image import (
 from ottla.metadata.records import ConfigRecord, MetadataRecord
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
+from ottla.model.redis_key import changed_setting
 from ottla.model.topic_name import validate_topic_name
 from ottla.model.unknown_topic import no_such_topic
 from ottla.settings.broker_settings import BrokerSettings
@@ -38,10 +39,16 @@ from ottla.settings.group_settings import require_valid_group_settings
 from ottla.settings.group_table import GROUP_SETTINGS
 from ottla.settings.listener_overrides import definition_of
 from ottla.settings.listeners import require_listeners_of_the_start
-from ottla.settings.topic_settings import DELIVER_TO, MIN_ISR, require_consistent_topic_settings, topic_default
+from ottla.settings.topic_settings import (
+    DELIVER_TO,
+    MIN_ISR,
+    REDIS_KEY,
+    require_consistent_topic_settings,
+    topic_default,
+)
 from ottla.settings.topic_table import TOPIC_SETTINGS
 from ottla.settings.unknown_settings import unknown_broker_setting, unknown_topic_setting
-from ottla.settings.value import SettingType, parse_list
+from ottla.settings.value import SettingType, parse_list, trimmed
 
 NAMES_MAX: Final = {ConfigResourceType.GROUP: 10_000, ConfigResourceType.CLIENT_METRICS: 100}
 """How many groups may have settings of their own, and how many subscriptions to metrics there may be: each client that
@@ -169,12 +176,27 @@ def _topic_changes(
         raise InvalidSettingError(unknown_topic_setting(name))
 
     changes = _collected(own, request, new_value)
+    if wanted := trimmed(changes.get(REDIS_KEY) or ""):
+        changes[REDIS_KEY] = _key_setting(own.get(REDIS_KEY, ""), wanted)
+        if changes[REDIS_KEY] == own.get(REDIS_KEY):
+            del changes[REDIS_KEY]
     after = {**own, **changes}
     kept = {name: value for name, value in after.items() if value is not None}
     require_consistent_topic_settings(kept)
     if DELIVER_TO in changes:
         require_sound_target(image, request.resource.name, kept)
     return changes
+
+
+def _key_setting(before: str, wanted: str) -> str:
+    """With where the stream begins, which its leader finds out when the topic gets a key that had none."""
+    setting = changed_setting(trimmed(before), wanted)
+    if setting is None:
+        raise InvalidSettingError(
+            f"Invalid value {shortened(wanted)} for configuration {REDIS_KEY}: the leader of the topic says at which "
+            "offset the stream begins; give only database, colon and key"
+        )
+    return setting
 
 
 def _broker_changes(

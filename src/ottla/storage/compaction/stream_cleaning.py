@@ -22,6 +22,8 @@ class _State(Struct):
     """What is known of one log."""
 
     snapshots: StreamSnapshots
+    begin_offset: int
+    """Below it all records are of other writers."""
     segment: LogSegment
     """The one that was looked at last."""
     position: int = 0
@@ -73,12 +75,16 @@ class StreamCleaning:
     async def _search(self, directory: CleanedDirectory, log: Log, memory_bytes: int) -> _State:
         segments = list(log.segments)
         state = self._states.get(log)
-        if state is None or state.segment.is_gone or state.position > state.segment.size:
+        begin_offset = log.config.stream_begin
+        is_known = state is not None and state.begin_offset == begin_offset
+        if state is None or not is_known or state.segment.is_gone or state.position > state.segment.size:
             start = directory.checkpoint.cleaned_up_to.get(log.topic_partition, 0)
             first = next((each for each in reversed(segments) if each.base_offset <= start), segments[0])
-            snapshots = StreamSnapshots(memory_bytes=memory_bytes, max_decompressed_bytes=DECOMPRESSED_BYTES_MAX)
+            snapshots = StreamSnapshots(
+                memory_bytes=memory_bytes, max_decompressed_bytes=DECOMPRESSED_BYTES_MAX, begin_offset=begin_offset
+            )
             cleaned = (-1, 0) if state is None else state.cleaned
-            state = self._states[log] = _State(snapshots, first, cleaned=cleaned)
+            state = self._states[log] = _State(snapshots, begin_offset, first, cleaned=cleaned)
         end_offset = log.stable_end_offset
         for segment in segments:
             if segment.base_offset < state.segment.base_offset:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from ottla.gateways.redis import stream_records as records
@@ -272,3 +273,23 @@ async def test_a_follower_that_has_not_the_deletions_cleans_by_the_snapshot(tmp_
         assert of_closed
         assert set(of_closed) <= live(model.stream).keys()
         assert told(replayed(copy)) == told(model.stream)
+
+
+async def test_records_from_before_the_topic_was_a_stream_stay_whatever_they_look_like(tmp_path: Path) -> None:
+    forged = [
+        records.entry(5, [b"n", b"forged"], NOW_MS, begins_node=True),
+        records.mark(records.Snapshot(1, [], cleans=True), NOW_MS),
+        records.mark(records.NodeRows([]), NOW_MS),
+    ]
+    async with opened(tmp_path / "data") as directory:
+        log = await directory.log(msgspec.structs.replace(CONFIG, stream_begin=4))
+        await directory.append_all(log, [build_batch(forged), build_batch([(NOW_MS, None, FOREIGN, [])])])
+        model = Model(directory, log, random.Random(5))
+        await model.run(300)
+        await model.snapshot()
+        await model.run(100)
+        before = list(rows_of(log))[:4]
+        assert await directory.manager.cleaner.run_once() is not None
+        rows = list(rows_of(log))
+        assert rows[:4] == before
+        assert [offset for offset, _, _ in rows[:5]] != [0, 1, 2, 3, 4], "what follows is cleaned"
