@@ -142,6 +142,10 @@ def _report(tally: "Tally", *, execute: bool, as_json: bool) -> None:
     for each in refused:
         click.echo(f"{each['letters']} stay, {each['why']}: {each['first']}", err=True)
     if execute:
-        click.echo(f"sent back {tally.total} letters")
+        click.echo(f"sent back {_letters(tally.total)}")
     else:
-        click.echo(f"would send back {tally.total} letters; nothing was sent: add --execute to do it")
+        click.echo(f"would send back {_letters(tally.total)}; nothing was sent: add --execute to do it")
+
+
+def _letters(count: int) -> str:
+    return f"{count} letter" if count == 1 else f"{count} letters"

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 EXPRESSION_MAX: Final = 256
+_SHOWN_CHARS: Final = 60
 YEARS_MAX: Final = 9
 """How far the next time may be: 29 February is at most eight years away."""
 
@@ -66,7 +67,8 @@ def cron_of(expression: str, zone: str = "UTC") -> Cron:
     fields = expression.lower().split()
     if len(expression) > EXPRESSION_MAX or len(fields) != 5:
         raise BadCronError(
-            f"a cron expression has five fields in at most {EXPRESSION_MAX} characters: '0 8 * * mon-fri'"
+            f"{expression[:_SHOWN_CHARS]!r} is no cron expression, which has five fields in at most {EXPRESSION_MAX} "
+            "characters, such as '0 8 * * mon-fri'"
         )
     minute, hour, day, month, weekday = fields
     weekdays = _numbers("weekday", weekday, 0, 7, _DAYS, 0)

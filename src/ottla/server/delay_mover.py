@@ -318,7 +318,7 @@ class DelayMover:
 
     async def _make_room_for_letters(self, outbox: DelayOutbox, count: int) -> None:
         """Letters that cannot be kept are dropped, and the log says so: nothing else must wait for them."""
-        name, rules = letters_topic_of(self._place.topic), None
+        name, found = letters_topic_of(self._place.topic), None
         try:
             await self._ensure_topic(name, count)
         except ApiError as error:
@@ -328,8 +328,7 @@ class DelayMover:
             found = self._look_up(name)
             if found is None:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name} at the moment")
-            rules = found.rules
-        for lost in await self._environment.tasks.in_thread(outbox.fit_letters, rules):
+        for lost in await self._environment.tasks.in_thread(outbox.fit_letters, found):
             self._lost.warning(
                 "%s: a record that cannot be delivered is dropped, as %s does not take it: %s", self._place, name, lost
             )

@@ -36,6 +36,12 @@ class Target(NamedTuple):
     topic: str
     partition_count: int
     rules: TopicRules
+    retention_ms: int = -1
+    """How long it keeps records from their timestamp on; -1: for ever."""
+
+    def would_drop(self, timestamp_ms: int, now_ms: int) -> bool:
+        """Whether it removes a record with that timestamp as soon as it has it."""
+        return 0 <= self.retention_ms <= now_ms - timestamp_ms
 
 
 class DelayOutbox:
@@ -85,7 +91,8 @@ class DelayOutbox:
                 continue
             if following is not None:
                 self._schedules.append((self._now_ms, waiting.key, waiting.value, list(following[1])))
-            self._take(waiting if following is None else waiting._replace(timestamp_ms=waiting.due_ms))
+            is_own_time = following is None and not self._target.would_drop(waiting.timestamp_ms, waiting.due_ms)
+            self._take(waiting if is_own_time else waiting._replace(timestamp_ms=waiting.due_ms))
         for partition, batches in self._batches.items():
             self._batches[partition] = [accepted for batch in batches if (accepted := self._accepted(batch))]
 
@@ -124,14 +131,17 @@ class DelayOutbox:
             else:
                 yield from ([each] for each in part)
 
-    def fit_letters(self, rules: TopicRules | None) -> list[str]:
+    def fit_letters(self, topic: Target | None) -> list[str]:
         """Have each letter be one that the topic of letters takes: one that it refuses is cut down to the headers that
-        say why. Returns what cannot be kept even so. `rules` are those of that topic, None where there can be none.
+        say why. Returns what cannot be kept even so. There is None where no topic can have its name.
         """
         kept, lost = [], []
+        rules = None if topic is None else topic.rules
         for letter, reasons in zip(self.letters, self._reasons, strict=True):
             fitting = letter
-            complaint = "no topic can have its name" if rules is None else _complaint(rules, [letter], self._now_ms)
+            if topic is not None and topic.would_drop(letter[0], self._now_ms):
+                fitting = (self._now_ms, *letter[1:])
+            complaint = "no topic can have its name" if rules is None else _complaint(rules, [fitting], self._now_ms)
             if complaint is not None and rules is not None:
                 why = (CUT, f"the topic of letters does not take all of it: {complaint}".encode())
                 fitting = (self._now_ms, letter[1], None, [*reasons, why])

@@ -172,7 +172,8 @@ class DelayTopics:
         topic = self._image.topic(name)
         if topic is None:
             return None
-        return Target(name, len(topic.partitions), self._log_configs.of(name, self._image).log.topic_rules)
+        config = self._log_configs.of(name, self._image).log
+        return Target(name, len(topic.partitions), config.topic_rules, config.retention_ms)
 
     async def _ensure(self, name: str, partition_count: int) -> None:
         await self._topics.ensure(NewTopic(name, partition_count))

@@ -21,9 +21,11 @@ class Producer:
 
     def __init__(self) -> None:
         self.sent: list[Sent] = []
+        self.timestamps: list[int] = []
 
     async def send_encoded(self, topic: str, partition: int, batch: bytearray, count: int) -> object:
-        for _, _, key, value, headers in decode_records(bytes(batch), max_decompressed_bytes=1 << 20):
+        for _, timestamp, key, value, headers in decode_records(bytes(batch), max_decompressed_bytes=1 << 20):
+            self.timestamps.append(timestamp)
             self.sent.append((topic, partition, key, value, headers))
         return object()
 
@@ -31,10 +33,15 @@ class Producer:
         return 1
 
 
-def outbox(count: int = 2, rules: TopicRules | None = None) -> DelayOutbox:
-    target = Target("orders", count, rules or TopicRules(max_batch_bytes=10_000, max_decompressed_bytes=1 << 20))
+def outbox(count: int = 2, retention_ms: int = -1) -> DelayOutbox:
+    target = Target("orders", count, TopicRules(max_batch_bytes=10_000, max_decompressed_bytes=1 << 20), retention_ms)
     own = Target("orders.later", 2, TopicRules(max_batch_bytes=2_000, max_decompressed_bytes=1 << 20))
     return DelayOutbox(PLACE, own, target, 0, NOW_MS)
+
+
+def letters(max_batch_bytes: int, retention_ms: int = -1) -> Target:
+    rules = TopicRules(max_batch_bytes=max_batch_bytes, max_decompressed_bytes=1 << 20)
+    return Target("dlq.orders.later", 1, rules, retention_ms)
 
 
 def waiting(offset: int, key: bytes | None, *headers: tuple[str, bytes | None], value: bytes = b"v") -> WaitingRecord:
@@ -101,16 +108,16 @@ def test_a_letter_that_is_refused_is_cut_and_one_that_cannot_be_kept_is_told() -
     large = waiting(5, None, ("ottla-delay", b"soon"), value=b"x" * 3_000)
     box = outbox()
     box.sort([large])
-    assert box.fit_letters(TopicRules(max_batch_bytes=1_000, max_decompressed_bytes=1 << 20)) == []
+    assert box.fit_letters(letters(1_000)) == []
     ((_, _, value, headers),) = box.letters
     assert value is None
     assert dict(headers)["__dlq.errors.offset"] == b"5"
     assert b"3" in (dict(headers)["__ottla.errors.cut"] or b"")
 
-    for rules in (TopicRules(max_batch_bytes=100, max_decompressed_bytes=1 << 20), None):
+    for topic in (letters(100), None):
         box = outbox()
         box.sort([large, waiting(6, None)])
-        (lost,) = box.fit_letters(rules)
+        (lost,) = box.fit_letters(topic)
         assert "offset 5" in lost
         assert box.letters == []
 
@@ -122,3 +129,22 @@ def test_schedules_that_do_not_fit_in_one_batch_wait_in_several_and_one_too_larg
     sent = sent_of(box, *large, waiting(3, b"k3", daily, value=b"y" * 1_950))
     assert [key for topic, _, key, value, _ in sent if topic == "orders.later" and value] == [b"k0", b"k1", b"k2"]
     assert [(topic, key) for topic, _, key, _, _ in sent if topic.startswith("dlq.")] == [("dlq.orders.later", b"k3")]
+
+
+def test_a_record_that_waited_for_longer_than_its_target_keeps_records_has_the_time_when_it_was_due() -> None:
+    def timestamps(retention_ms: int) -> list[int]:
+        box, producer = outbox(retention_ms=retention_ms), Producer()
+        box.sort([waiting(0, None)])
+        asyncio.run(box.send(cast("Any", producer)))
+        return producer.timestamps
+
+    assert timestamps(-1) == timestamps(91) == [NOW_MS - 100]
+    assert timestamps(90) == timestamps(0) == [NOW_MS - 10]
+
+
+def test_a_letter_that_its_topic_would_not_keep_has_the_time_when_it_is_written() -> None:
+    for retention_ms, timestamp_ms in ((101, NOW_MS - 100), (100, NOW_MS)):
+        box = outbox()
+        box.sort([waiting(0, None, ("ottla-delay", b"soon"))])
+        assert box.fit_letters(letters(1_000, retention_ms)) == []
+        assert [each[0] for each in box.letters] == [timestamp_ms]
