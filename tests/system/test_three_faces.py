@@ -316,6 +316,35 @@ def test_all_tools_tell_the_same(broker: BrokerProcess, redis: RawRedis, key: st
     wait_until(lambda: f"{key}-idle" not in _listed(broker, capsys) or None, "nor is it by Kafka's tools")
 
 
+def test_settings_that_do_nothing_for_streams_are_told_of_or_refused(
+    broker: BrokerProcess, redis: RawRedis, key: str, capsys: Any
+) -> None:
+    def set_of(kind: str, name: str, *settings: str) -> tuple[int, str]:
+        code = run_command(["config", "set", "--bootstrap", broker.bootstrap, kind, name, *settings])
+        return code, capsys.readouterr().err
+
+    group = f"ordered-{key}"
+    redis.call("XGROUP", "CREATE", key, group, "0", "MKSTREAM")
+    _until_listed(broker, group)
+    capsys.readouterr()
+    said = f"on streams of Redis, which group {group} reads: {key}"
+    assert set_of("--group", group, "ottla.delivery.order=key") == (
+        0,
+        f"warning: ottla.delivery.order has no effect {said}\n",
+    )
+    code, told = set_of("--group", group, "ottla.delivery.order=key", "ottla.delivery.priority.weights=1,4")
+    assert (code, told) == (
+        0,
+        f"warning: ottla.delivery.order and ottla.delivery.priority.weights have no effect {said}\n",
+    )
+    assert set_of("--group", group, "ottla.delivery.order=none", "ottla.retry.backoff.ms=5") == (0, "")
+    assert set_of("--group", f"other-{key}", "ottla.delivery.order=key") == (0, "")
+    for setting in ("ottla.ttl.ms=5000", "ottla.ttl.header=true"):
+        code, told = set_of("--topic", key, setting)
+        assert code == 1
+        assert "entries of streams have no time to live" in told
+
+
 def test_kafkas_tools_reset_and_delete_the_group(broker: BrokerProcess, redis: RawRedis, key: str) -> None:
     group = f"{key}-group"
     add(redis, key, "a", "b", "c")

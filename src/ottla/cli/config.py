@@ -9,7 +9,7 @@ import click
 from ottla.cli.connection import bootstrap_option, with_cluster
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.failure import CommandError
-from ottla.cli.no_effect import warn_of_no_effect
+from ottla.cli.no_effect import warn_of_no_effect, warn_of_streams
 from ottla.cli.output import print_json, print_table
 from ottla.cli.settings import parse_settings
 from ottla.client.admin.admin import Admin
@@ -190,6 +190,8 @@ def _alter(bootstrap: str, whose: _Whose, changes: dict[str, str | None], *, as_
         if not as_json:
             click.echo(f"changed {len(changes)} setting{'s' * (len(changes) != 1)} of {resource}")
         await warn_of_no_effect(admin, resource, [key for key, value in changes.items() if value is not None])
+        if whose.group is not None:
+            await warn_of_streams(cluster, whose.group, changes)
         return sorted(await admin.describe_configs(resource, changes)) if as_json else []
 
     entries = with_cluster(bootstrap, action)

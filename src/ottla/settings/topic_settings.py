@@ -28,6 +28,13 @@ def require_consistent_topic_settings(own: Mapping[str, str]) -> None:
             f"conflict: {DELIVER_TO}={own[DELIVER_TO]} with cleanup.policy={own['cleanup.policy']}: compaction would "
             "remove records that wait; take compact out of cleanup.policy"
         )
+    if own.get(REDIS_KEY):
+        for name in ("ottla.ttl.header", "ottla.ttl.ms"):
+            if own.get(name, TOPIC_SETTINGS[name].default) != TOPIC_SETTINGS[name].default:
+                raise InvalidSettingError(
+                    f"conflict: {name}={own[name]} with {REDIS_KEY}={own[REDIS_KEY]}: entries of streams have no time "
+                    "to live; use XADD or XTRIM with MINID"
+                )
 
 
 def topic_default(name: str, broker_settings: Mapping[str, str]) -> str:

@@ -34,3 +34,11 @@ def test_compaction_lags_that_contradict_each_other_are_refused():
     require_consistent_topic_settings({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"})
     with pytest.raises(InvalidSettingError, match=r"max\.compaction\.lag\.ms"):
         require_consistent_topic_settings({"min.compaction.lag.ms": "6", "max.compaction.lag.ms": "5"})
+
+
+def test_streams_have_no_time_to_live():
+    require_consistent_topic_settings({"redis.key": "0:orders", "ottla.ttl.ms": "-1", "ottla.ttl.header": "false"})
+    require_consistent_topic_settings({"ottla.ttl.ms": "5", "ottla.ttl.header": "true"})
+    for name, value in (("ottla.ttl.ms", "5"), ("ottla.ttl.header", "true")):
+        with pytest.raises(InvalidSettingError, match=f"{name}={value} with redis.key=0:orders"):
+            require_consistent_topic_settings({"redis.key": "0:orders", name: value})

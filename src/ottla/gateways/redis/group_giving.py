@@ -60,6 +60,8 @@ class GroupGiving:
         self._reader = LogReader(partition, opened.key, partition.leader_epoch, opened.around.reads, opened.tasks)
         self.places = EntryPlaces(opened.stream, partition, self._reader)
         self._rate = DeliveryRate()
+        self._passed_over: tuple[str, ...] = ()
+        """Settings of the group that have no effect here, as the log says."""
         self._looked = (-1, 0)
         """A last-delivered-id, and an offset: what lies before it was looked at in vain for entries behind the id."""
         self._own_from = (-1, 0)
@@ -74,9 +76,24 @@ class GroupGiving:
 
     def has_news(self, limits: ShareLimits) -> bool:
         """Whether there may be something to give out."""
+        if limits.is_ordered or limits.weights or self._passed_over:
+            self._tell_passed_over(limits)
         if not self._open.is_current or not self._allowed(limits) or self._open.holds.count >= limits.locks_max:
             return False
         return self._open.holds.has_free(self._open.clock.now_ms()) or self._has_fresh(limits)
+
+    def _tell_passed_over(self, limits: ShareLimits) -> None:
+        """Say which settings have no effect, once for each change."""
+        order = ("ottla.delivery.order=key",) if limits.is_ordered else ()
+        weights = ("ottla.delivery.priority.weights",) if limits.weights else ()
+        before, self._passed_over = self._passed_over, (*order, *weights)
+        if self._passed_over and self._passed_over != before:
+            logger.warning(
+                "group %s: no effect on the stream of topic %s, whose entries are given out in their order, has %s",
+                self._open.key.group_id,
+                self._open.partition.topic_partition.topic,
+                " and ".join(self._passed_over),
+            )
 
     def _has_fresh(self, limits: ShareLimits) -> bool:
         stream, group = self._open.stream, self._open.group
