@@ -1,5 +1,7 @@
 """Commands of keys, whatever their type: TYPE, EXISTS, DEL, KEYS, SCAN, RENAME, the EXPIRE family and others."""
 
+import zlib
+from bisect import bisect_left
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
@@ -43,7 +45,9 @@ def keys(session: Session, arguments: list[bytes]) -> Reply:
 
 
 def scan(session: Session, arguments: list[bytes]) -> Reply:
-    """SCAN; the cursor is a position in the sorted keys."""
+    """SCAN. Each key has a place of its own by its name, whichever others come and go: the cursor is the place of the
+    next key, so that one that is there all the time is shown, and once.
+    """
     text = arguments[1]
     if not text.isdigit() or len(text) > 20:
         raise RedisError("ERR invalid cursor")
@@ -65,10 +69,13 @@ def scan(session: Session, arguments: list[bytes]) -> Reply:
         else:
             raise RedisError(SYNTAX)
         at += 2
-    found = sorted(session.key_names())
-    part = found[cursor : cursor + count]
-    following = cursor + count if cursor + count < len(found) else 0
-    shown = [key for key in part if matches(pattern, key)] if kind == b"stream" else []
+    places = sorted((zlib.crc32(key) + 1, key) for key in session.key_names())
+    begin = bisect_left(places, (cursor, b""))
+    end = min(begin + count, len(places))
+    while begin < end < len(places) and places[end][0] == places[end - 1][0]:
+        end += 1
+    following = places[end][0] if end < len(places) else 0
+    shown = [key for _, key in places[begin:end] if matches(pattern, key)] if kind == b"stream" else []
     return [b"%d" % following, shown]
 
 
@@ -260,7 +267,11 @@ def object_of(session: Session, arguments: list[bytes]) -> Reply:
 
 
 def memory(session: Session, arguments: list[bytes]) -> Reply:
-    """MEMORY USAGE: what Redis would need, about."""
+    """MEMORY USAGE: what Redis would need, about. PURGE has nothing to give back."""
+    if arguments[1].upper() == b"PURGE":
+        return OK
+    if arguments[1].upper() != b"USAGE":
+        raise RedisError(b"ERR MEMORY %b is not served: the broker's metrics tell of its memory" % arguments[1].upper())
     at = 3
     while at < len(arguments):
         if arguments[at].upper() != b"SAMPLES" or at + 1 >= len(arguments):
