@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 import pytest
@@ -72,6 +72,14 @@ def test_any_broker_takes_any_key(clients: list[RawRedis]) -> None:
     ]
     assert clients[2].call("DEL", "first", "second", "third") == 3
     assert [client.call("DBSIZE") for client in clients] == [0, 0, 0]
+
+
+def test_a_client_is_told_how_many_replicas_have_what_it_wrote(cluster: Cluster, clients: list[RawRedis]) -> None:
+    for key in ("first", "third"):
+        cluster.wait_until_in_sync(key)
+    client = clients[0]
+    assert client.pipeline([("XADD", "first", "2-0", "n", "v"), ("WAIT", "2", "0")])[1] == 2
+    assert client.pipeline([("XADD", "third", "2-0", "n", "v"), ("WAITAOF", "1", "2", "0")])[1] == [1, 2]
 
 
 def test_groups_and_clients_that_wait_are_those_of_the_leader(cluster: Cluster, clients: list[RawRedis]) -> None:
@@ -238,7 +246,8 @@ def test_move_does_nothing_where_another_broker_has_the_key(clients: list[RawRed
 Id = tuple[int, int]
 
 
-def _id(text: bytes) -> Id:
+def id_of(text: bytes) -> Id:
+    """Milliseconds and sequence."""
     milliseconds, _, sequence = text.partition(b"-")
     return int(milliseconds), int(sequence)
 
@@ -291,7 +300,7 @@ class Load:
             for _ in range(10):
                 pipeline.xadd(self.key, {"f": "v"})
             try:
-                added += map(_id, pipeline.execute())
+                added += map(id_of, pipeline.execute())
             except (RedisConnectionError, RedisTimeoutError):
                 continue
 
@@ -302,13 +311,17 @@ class Load:
             try:
                 reply: Any = client.xreadgroup("g", consumer, {self.key: ">"}, count=5, block=50)
                 ids = _ids_of(reply)
-                taken.update(map(_id, ids))
+                taken.update(map(id_of, ids))
                 if ids[:3]:
-                    taken.difference_update(map(_id, ids[:3]))
+                    taken.difference_update(map(id_of, ids[:3]))
                     client.xack(self.key, "g", *ids[:3])
-                    self.acknowledged.update(map(_id, ids[:3]))
+                    self.acknowledged.update(map(id_of, ids[:3]))
             except (RedisConnectionError, RedisTimeoutError):
                 continue
+
+    def has_begun(self) -> bool:
+        """Whether all its clients are at work."""
+        return len(self.added) == len(self.taken) == len(self._threads) // 2
 
     @property
     def has_gone_on(self) -> Callable[[], bool]:
@@ -336,7 +349,7 @@ def _kill_leaders(cluster: Cluster, key: str, rounds: int) -> None:
         load = Load(cluster, key, others)
         loads.append(load)
         try:
-            wait_until(lambda load=load: len(load.added) == 2 and len(load.taken) == 2, "all have begun")  # type: ignore[misc]
+            wait_until(load.has_begun, "all have begun")
             wait_until(load.has_gone_on, "work is done")
             leader.kill()
             wait_until(load.has_gone_on, "work goes on")
@@ -345,13 +358,30 @@ def _kill_leaders(cluster: Cluster, key: str, rounds: int) -> None:
         leader.start()
         cluster.wait_until_in_sync(key)
     for broker_id in cluster.brokers:
-        _check(cluster, broker_id, key, loads)
+        check(cluster, broker_id, key, loads)
 
 
-def _check(cluster: Cluster, broker_id: int, key: str, loads: list[Load]) -> None:
+class Told(Protocol):
+    """What clients were told."""
+
+    @property
+    def added(self) -> list[list[Id]]:
+        """Ids, by who added them, in order."""
+
+    @property
+    def taken(self) -> dict[str, set[Id]]:
+        """By consumer, what it was given and has not tried to acknowledge."""
+
+    @property
+    def acknowledged(self) -> set[Id]:
+        """What was acknowledged, by whomever."""
+
+
+def check(cluster: Cluster, broker_id: int, key: str, loads: Sequence[Told]) -> None:
+    """All that clients were told is so at a broker."""
     with RawRedis(address(cluster.brokers[broker_id])) as client:
-        kept = [_id(entry[0]) for entry in client.call("XRANGE", key, "-", "+")]
-        pending = {_id(row[0]): row[1].decode() for row in client.call("XPENDING", key, "g", "-", "+", "10000000")}
+        kept = [id_of(entry[0]) for entry in client.call("XRANGE", key, "-", "+")]
+        pending = {id_of(row[0]): row[1].decode() for row in client.call("XPENDING", key, "g", "-", "+", "10000000")}
     assert kept == sorted(set(kept)), "ids never go back"
     for load in loads:
         for added in load.added:
@@ -371,6 +401,36 @@ def test_leaders_are_killed_again_and_again(tmp_path: Path) -> None:
     with Cluster(tmp_path, settings=SETTINGS) as cluster:
         cluster.wait_until_registered()
         _kill_leaders(cluster, "jobs", 6)
+
+
+@pytest.mark.long
+def test_a_leader_that_stands_still_and_goes_on_changes_nothing(tmp_path: Path) -> None:
+    with Cluster(tmp_path, settings=SETTINGS) as cluster:
+        cluster.wait_until_registered()
+        with RawRedis(address(cluster.brokers[1])) as client:
+            client.call("XGROUP", "CREATE", "jobs", "g", "0", "MKSTREAM")
+        loads: list[Load] = []
+        for _ in range(3):
+            cluster.wait_until_in_sync("jobs")
+            leader = cluster.leader("jobs")
+            number = _number(cluster, leader)
+            others = Load(cluster, "jobs", [broker_id for broker_id in cluster.brokers if broker_id != number])
+            stuck = Load(cluster, "jobs", [number])
+            loads += [others, stuck]
+            try:
+                wait_until(others.has_begun, "the others have begun")
+                wait_until(stuck.has_begun, "so have those at the leader")
+                wait_until(others.has_gone_on, "work is done")
+                leader.pause()
+                wait_until(others.has_gone_on, "work goes on")
+                leader.resume()
+                wait_until(stuck.has_gone_on, "where it stood still work goes on too")
+            finally:
+                others.end()
+                stuck.end()
+        cluster.wait_until_in_sync("jobs")
+        for broker_id in cluster.brokers:
+            check(cluster, broker_id, "jobs", loads)
 
 
 @pytest.mark.long
@@ -453,7 +513,7 @@ def test_records_of_kafka_are_entries_with_the_same_ids_under_the_next_leader(cl
         entries = client.call("XRANGE", "mixed", "-", "+")
         assert set(added) <= {entry_id for entry_id, _ in entries}
         assert [fields[1] for _, fields in entries if fields[1] != b"x"] == values
-        ids = [_id(entry_id) for entry_id, _ in entries]
+        ids = [id_of(entry_id) for entry_id, _ in entries]
         assert ids == sorted(set(ids))
         client.call("XREADGROUP", "GROUP", "g", "w", "COUNT", "150", "STREAMS", "mixed", ">")
         pending = client.call("XPENDING", "mixed", "g")

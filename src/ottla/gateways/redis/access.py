@@ -58,7 +58,7 @@ RULES: Final = {
     "copy": _DESCRIBE,  # and on each of its keys something else
     **dict.fromkeys(("ttl", "pttl", "expiretime", "pexpiretime"), _DESCRIBE),
     **dict.fromkeys(("keys", "scan", "dbsize", "randomkey", "info"), _DESCRIBE),
-    **dict.fromkeys(("ping", "echo", "select", "auth", "hello", "quit", "reset", "time", "wait"), _OPEN),
+    **dict.fromkeys(("ping", "echo", "select", "auth", "hello", "quit", "reset", "time", "wait", "waitaof"), _OPEN),
     **dict.fromkeys(("acl", "client", "config", "command"), _OPEN),
     **dict.fromkeys(("function", "script", "slowlog", "latency", "module", "cluster", "debug"), _OPEN),
     **dict.fromkeys(("readonly", "readwrite", "asking", "lastsave", "role"), _OPEN),
@@ -70,6 +70,7 @@ _ON_CLUSTER: Final = {
     ("acl", b"GETUSER"): Operation.DESCRIBE,
     ("acl", b"LIST"): Operation.DESCRIBE,
     ("acl", b"USERS"): Operation.DESCRIBE,
+    ("client", b"KILL"): Operation.ALTER,
     ("client", b"LIST"): Operation.DESCRIBE,
     ("client", b"UNBLOCK"): Operation.ALTER,
     ("config", b"GET"): Operation.DESCRIBE_CONFIGS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.gateways.redis import reply as replies
 from ottla.gateways.redis.command_table import find_command
@@ -12,6 +12,10 @@ from ottla.gateways.redis.long_work import UnfinishedError
 if TYPE_CHECKING:
     from ottla.gateways.redis.command_table import Command
     from ottla.gateways.redis.session import Session
+
+HELPFUL: Final = frozenset({"client", "command", "config"})
+"""Commands that look at their subcommands themselves."""
+WITH_HELP: Final = 2
 
 
 def call(session: Session, arguments: list[bytes], name: bytes | None = None) -> bytes:
@@ -31,6 +35,7 @@ def call(session: Session, arguments: list[bytes], name: bytes | None = None) ->
         else:
             command = find_command(gateway.table, arguments, name)
             session.begin(command, arguments)
+            session.last_command = command.name
             has_begun = True
             reply = _run(session, command, arguments)
     except RedisError:
@@ -40,12 +45,16 @@ def call(session: Session, arguments: list[bytes], name: bytes | None = None) ->
             gateway.statistics.rejected(command.name)
         raise
     assert command is not None
+    if command.writes:
+        for key in command.keys_of(arguments):
+            session.wrote(key)
     gateway.statistics.ran(_full_name(command, arguments), gateway.broker.clock.monotonic_ms() - began_ms)
     return replies.encode(reply, session.protocol)
 
 
 def _run(session: Session, command: Command, arguments: list[bytes]) -> replies.Reply:
-    if command.subcommands is not None and arguments[1].upper() == b"HELP":
+    has_help = command.subcommands is not None or command.name in HELPFUL
+    if has_help and arguments[1:] and arguments[1].upper() == b"HELP" and len(arguments) == WITH_HELP:
         return [replies.Simple(line) for line in command_help(command.name)]
     return command.handler(session, arguments)
 

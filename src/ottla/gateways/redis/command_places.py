@@ -23,10 +23,7 @@ def places_of(command: Command, arguments: list[bytes], database: int, databases
         except RedisError:
             return []
         return [(database, key) for key in arguments[options.at : options.at + options.keys]]
-    if not command.first_key:
-        return []
-    last = command.last_key if command.last_key > 0 else len(arguments) + command.last_key
-    places = [(database, key) for key in arguments[command.first_key : last + 1 : command.key_step]]
+    places = [(database, key) for key in command.keys_of(arguments)]
     if command.name == "move":
         other = find_integer(arguments[2])
         if other is not None and 0 <= other < databases:

@@ -23,6 +23,9 @@ PIECE_BYTES_MAX: Final = 256 * 1024
 Command = list[bytes] | StreamAdds
 """The arguments of one command, or several that add entries to one stream."""
 
+OVERHEAD_BYTES: Final = 48
+"""What an argument takes beside its bytes."""
+
 _ARRAY: Final = 42
 _BULK: Final = 36
 _DIGITS_MAX: Final = 10
@@ -75,6 +78,18 @@ class CommandReader:
     def has_more(self) -> bool:
         """Whether something is left that was not read as a command; or what comes next is none."""
         return self._position < len(self._data) or self._error is not None
+
+    @property
+    def held_bytes(self) -> int:
+        """What is kept of a command that is not whole yet; not what is announced of it."""
+        held = len(self._data) - self._position
+        if self._left:
+            held += self._command_bytes - max(self._size, 0) + OVERHEAD_BYTES * len(self._arguments)
+        return held
+
+    def clear(self) -> None:
+        """Nothing more is read: keep nothing."""
+        self._data, self._position, self._left, self._arguments = b"", 0, 0, []
 
     def commands(self) -> list[Command]:
         """The commands that are whole by now, none of them empty.

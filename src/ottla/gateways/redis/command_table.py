@@ -7,6 +7,7 @@ from ottla.gateways.redis import (
     absent_commands,
     acl_commands,
     add_commands,
+    client_commands,
     command_command,
     connection_commands,
     copy_command,
@@ -15,6 +16,7 @@ from ottla.gateways.redis import (
     key_commands,
     pending_commands,
     read_commands,
+    wait_commands,
 )
 from ottla.gateways.redis.error import RedisError
 from ottla.gateways.redis.other_commands import NOT_SERVED, OF_OTHER_TYPES
@@ -37,6 +39,18 @@ class Command(NamedTuple):
     subcommands: dict[bytes, int] | None = None
     """The arities of subcommands, where those are checked before the command runs."""
 
+    @property
+    def writes(self) -> bool:
+        """Whether it changes the keys that it names."""
+        return self.flags is _WRITE
+
+    def keys_of(self, arguments: list[bytes]) -> list[bytes]:
+        """The keys that are at places of their own; not those of XREAD and XREADGROUP."""
+        if not self.first_key:
+            return []
+        last = self.last_key if self.last_key > 0 else len(arguments) + self.last_key
+        return arguments[self.first_key : last + 1 : self.key_step]
+
 
 _WRITE: Final = ("write", "denyoom", "fast")
 _READ: Final = ("readonly", "fast")
@@ -51,7 +65,7 @@ _GROUP_ARITIES: Final = {
 }
 _INFO_ARITIES: Final = {b"STREAM": -3, b"GROUPS": 3, b"CONSUMERS": 4, b"HELP": 2}
 _OBJECT_ARITIES: Final = {b"ENCODING": 3, b"REFCOUNT": 3, b"IDLETIME": 3, b"FREQ": 3, b"HELP": 2}
-_MEMORY_ARITIES: Final = {b"USAGE": -3, b"HELP": 2}
+_MEMORY_ARITIES: Final = {b"USAGE": -3, b"DOCTOR": 2, b"MALLOC-STATS": 2, b"PURGE": 2, b"STATS": 2, b"HELP": 2}
 
 
 def _stream(name: str, handler: Handler, arity: int, *, writes: bool = False) -> Command:
@@ -116,8 +130,9 @@ _COMMANDS: Final = (
     Command("quit", connection_commands.quit_, -1, ("fast",)),
     Command("reset", connection_commands.reset, 1, ("fast",)),
     Command("time", connection_commands.time, 1, ("fast",)),
-    Command("wait", connection_commands.wait, 3, ("blocking",)),
-    Command("client", connection_commands.client, -2, ("noscript",)),
+    Command("wait", wait_commands.wait, 3, ("blocking",)),
+    Command("waitaof", wait_commands.wait_on_disk, 4, ("blocking",)),
+    Command("client", client_commands.client, -2, ("noscript",)),
     Command("info", connection_commands.info, -1, ("loading",)),
     Command("config", connection_commands.config, -2, ("admin",)),
     Command("acl", acl_commands.acl, -2, ("noscript", "admin"), subcommands=acl_commands.ACL_ARITIES),

@@ -49,7 +49,10 @@ logger = logging.getLogger(__name__)
 
 CHUNK_BYTES_MAX: Final = 256 * 1024
 """Answers beyond it are sent before more commands are run."""
+COMMAND_BYTES: Final = 150
+"""What a command takes that waits, beside its bytes."""
 QUIT: Final = "the client quits"
+KILLED: Final = "CLIENT KILL"
 
 NOT_LOGGED_IN: Final = "NOAUTH Authentication required."
 BEFORE_LOGIN: Final = frozenset({b"AUTH", b"HELLO", b"QUIT", b"RESET"})
@@ -90,12 +93,16 @@ class RedisConnection:
         self._login_deadline: TimerTask | None = None
         if not session.is_known:
             self._login_deadline = gateway.broker.timer.schedule(LOGIN_MS, self._on_login_late)
+        self._queued_bytes = 0  # of the commands that wait, at most
+        self.held_bytes = 0
+        """Of input that has not become answers: a part of a command, and commands that wait for another."""
 
     def on_frame(self, data: memoryview, buffer: "ReceiveBuffer", slot: "ResponseSlot") -> None:
         """Bytes have arrived; they may hold many commands, or a part of one."""
         self._slots.append(slot)
         self._quota.begin()
         self._reader.feed(data)
+        self._queued_bytes += len(data)
         if not (self._reader.is_limited and (self._commands or self._is_busy)):
             self._read()
         self.pump()
@@ -133,8 +140,11 @@ class RedisConnection:
         if self._task is not None:
             self._task.cancel()
         self._commands.clear()
+        self._reader.clear()
         self._answers.clear()
         self._answer_slots()
+        self.gateway.unfinished.move(self.held_bytes, 0)
+        self.held_bytes = 0
         self.gateway.forget(self)
 
     def _on_login_late(self) -> None:
@@ -170,8 +180,17 @@ class RedisConnection:
             self._answer(replies.error(self._error.line))
             self._ends = str(self._error)
         self._finish_chunk()
-        if not self._commands and not self._is_busy:
-            self._answer_slots()
+        if not self._commands:
+            self._queued_bytes = 0
+            if not self._is_busy:
+                self._answer_slots()
+        self._count_held()
+
+    def _count_held(self) -> None:
+        before = self.held_bytes
+        self.held_bytes = self._reader.held_bytes + self._queued_bytes + COMMAND_BYTES * len(self._commands)
+        if before != self.held_bytes and not self.gateway.unfinished.move(before, self.held_bytes):
+            self.gateway.close_largest_unfinished()
 
     def _add_all(self, adds: StreamAdds) -> bool:
         """Run commands that add entries to one stream together; False, and none has run, where each is to run by
@@ -188,6 +207,8 @@ class RedisConnection:
             return False
         session.commands += len(adds)
         gateway.commands_total += len(adds)
+        session.last_command = "xadd"
+        session.wrote(adds.key)
         gateway.statistics.ran("xadd", count=len(adds))
         self._answer(replies)
         return True
@@ -221,6 +242,8 @@ class RedisConnection:
         except QuitError:
             self._answer(replies.OK.data)
             self._ends = QUIT
+        if session.is_killed:
+            self._ends = KILLED
         self._forget_fetched()
         if self.gateway.waiters.changed_places:
             self.gateway.serve_waiters()
@@ -418,7 +441,7 @@ class RedisConnection:
             return
         self._commands.clear()
         self._answer_slots()
-        if reason == QUIT:
+        if reason in (QUIT, KILLED):
             self.connection.drain()
         else:
             self.connection.fail(reason)

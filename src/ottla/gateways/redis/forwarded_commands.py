@@ -17,6 +17,7 @@ from ottla.gateways.redis.reply import RESP3
 from ottla.gateways.redis.session import BlockError
 
 if TYPE_CHECKING:
+    from ottla.gateways.redis.command_table import Command
     from ottla.gateways.redis.connection import RedisConnection
 
 ABSENT: Final = b":0\r\n"
@@ -43,6 +44,7 @@ class ForwardedCommands:
         session = self._connection.session
         command = find_command(self._gateway.table, arguments)
         places = places_of(command, arguments, session.database, self._keyspace_size) or [elsewhere.place]
+        self._note(command, arguments)
         if self._forwarding.owner_of_all(places) is None:
             await self._run_parts(arguments, command.name, places)
             return
@@ -73,10 +75,17 @@ class ForwardedCommands:
                 break
             connection.take_next()
             taken.append(following)
+            self._note(command, following)
             size += sum(map(len, following))
         self._gateway.commands_total += len(taken)
         session.commands += len(taken)
         return taken
+
+    def _note(self, command: Command, arguments: list[bytes]) -> None:
+        """WAIT asks about what a command changes elsewhere too."""
+        if command.writes:
+            for key in command.keys_of(arguments):
+                self._connection.session.wrote(key)
 
     def _give(self, outcome: Outcome) -> None:
         if outcome.kind == BLOCKED:
@@ -193,6 +202,8 @@ class ForwardedCommands:
             ran = await self._forwarding.run(self._gateway.broker.config.node_id, asked)
         if not ran.outcomes:
             raise RedisError("ERR no broker leads the keys of the transaction at the moment")
+        for database, key in places:
+            session.wrote(key, database)
         session.database, session.protocol = ran.database, ran.protocol
         self._connection.give(ran.outcomes[0].data)
 

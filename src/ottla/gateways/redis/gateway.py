@@ -13,18 +13,20 @@ from ottla.broker.access import ALLOW_ALL
 from ottla.gateways.redis.command_statistics import CommandStatistics
 from ottla.gateways.redis.command_table import command_table
 from ottla.gateways.redis.config import RedisConfig
-from ottla.gateways.redis.connection import RedisConnection
+from ottla.gateways.redis.connection import KILLED, RedisConnection
 from ottla.gateways.redis.fetched import Fetched
 from ottla.gateways.redis.forwarding import Forwarding
-from ottla.gateways.redis.keyspace import HeldError, Keyspace, TopicMissingError
+from ottla.gateways.redis.keyspace import HeldError, Keyspace, TopicMissingError, UnwrittenError
 from ottla.gateways.redis.logins import LoginMissingError, Logins
 from ottla.gateways.redis.peer_commands import PeerCommands
 from ottla.gateways.redis.remote_waits import RemoteWaits
 from ottla.gateways.redis.session import Session
 from ottla.gateways.redis.stream import NodeMissingError
 from ottla.gateways.redis.stream_groups import StreamGroups
+from ottla.gateways.redis.stream_log import are_lost
 from ottla.gateways.redis.waiters import Waiters
 from ottla.model.principal import Principal
+from ottla.network.byte_budget import ByteBudget
 from ottla.network.piece_reader import PieceReader
 from ottla.network.wire_protocol import WireProtocol
 
@@ -40,6 +42,10 @@ NEVER_MS: Final = (1 << 31) - 1
 PIECES_MAX: Final = 16
 """Pieces of input that a connection may have here while a command of it waits."""
 RELOAD_POLL_MS: Final = 10
+UNFINISHED_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Bytes of commands that have not arrived to their end, or wait for another one of their client, of all connections;
+beyond it the one with most is closed.
+"""
 
 
 def redis_protocol(broker: Broker, settings: BrokerSettings) -> WireProtocol:
@@ -68,6 +74,7 @@ class RedisGateway:
         self.config = config
         self.held_bytes = 0
         """What transactions of all clients hold."""
+        self.unfinished = ByteBudget(UNFINISHED_BYTES_MAX)
         self.table = command_table()
         self.logins = logins
         self.has_rules = broker.authorizer is not ALLOW_ALL
@@ -118,6 +125,11 @@ class RedisGateway:
         self.waiters.changed(database, key)
         self.peer_commands.changed((database, key))
 
+    def close_largest_unfinished(self) -> None:
+        """Too much is held of input: close who holds most, so that those who hold a little go on."""
+        largest = max(self._connections.values(), key=lambda each: each.held_bytes)
+        largest.connection.close("it holds most of too many bytes of unfinished commands")
+
     def forget(self, connection: RedisConnection) -> None:
         """A connection is gone."""
         self._connections.pop(connection.session.identity, None)
@@ -146,6 +158,12 @@ class RedisGateway:
         """CLIENT UNBLOCK; returns whether the client waited."""
         connection = self._connections.get(identity)
         return connection is not None and connection.unblock(with_error=with_error)
+
+    def kill(self, identity: int) -> None:
+        """CLIENT KILL of another client."""
+        connection = self._connections.get(identity)
+        if connection is not None:
+            connection.connection.close(KILLED)
 
     # --- what commands wait for -------------------------------------------------------------------------------------
 
@@ -180,6 +198,8 @@ class RedisGateway:
             fetched.add(*await missing.stream.log.load_nodes(missing.index, fetched.next_bytes))
         elif isinstance(missing, HeldError):
             await missing.work.until_over()
+        elif isinstance(missing, UnwrittenError):
+            await are_lost(missing.flushes)
         elif isinstance(missing, TopicMissingError):
             await self.keyspace.opening.open(missing.place, session.principal)
         elif isinstance(missing, LoginMissingError):

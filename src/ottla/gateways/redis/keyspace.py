@@ -65,6 +65,14 @@ class HeldError(LoadingError):
         self.work = work
 
 
+class UnwrittenError(LoadingError):
+    """A command waits until changes are on disk."""
+
+    def __init__(self, flushes: set[Flush]) -> None:
+        super().__init__("changes are not on disk yet")
+        self.flushes = flushes
+
+
 class Keyspace:
     """Belongs to the event loop."""
 

@@ -17,7 +17,7 @@ zunionstore
 _NOT_SERVED: Final = """
 bgrewriteaof bgsave dump eval eval_ro evalsha evalsha_ro failover fcall fcall_ro migrate monitor psubscribe
 psync publish pubsub punsubscribe replicaof restore save shutdown slaveof spublish ssubscribe subscribe
-sunsubscribe swapdb sync unsubscribe waitaof xidmprecord
+sunsubscribe swapdb sync unsubscribe xidmprecord
 """
 OF_OTHER_TYPES: Final = frozenset(_OF_OTHER_TYPES.split())
 """Those of strings, lists, hashes, sets and other types."""

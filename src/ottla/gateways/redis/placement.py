@@ -86,6 +86,11 @@ class Placement:
         partition = self._broker.image.partition(topic, 0)
         return NO_LEADER if partition is None else partition.leader
 
+    def in_sync_of(self, topic: str) -> int:
+        """How many replicas have all of a topic that was answered."""
+        partition = self._broker.image.partition(topic, 0)
+        return 0 if partition is None else len(partition.isr)
+
     def owner_of(self, place: Place) -> int | None:
         """The broker that leads the topic of a key; None for a key that has no topic."""
         topic = self.topic_of(place)

@@ -98,15 +98,15 @@ def _memory_bytes() -> int:
 
 def client_line(session: Session) -> bytes:
     """A client, in the words of CLIENT LIST."""
-    age_s = (session.gateway.broker.clock.now_ms() - session.connected_ms) // 1000
+    now_ms = session.gateway.broker.clock.now_ms()
     queued = -1 if session.queued is None else len(session.queued)
     pairs = {
         "id": session.identity,
         "addr": session.address,
         "laddr": session.local_address,
         "name": session.name.decode(errors="replace"),
-        "age": age_s,
-        "idle": 0,
+        "age": max(0, now_ms - session.connected_ms) // 1_000,
+        "idle": max(0, now_ms - session.now_ms) // 1_000,
         "flags": "x" if session.queued is not None else "N",
         "db": session.database,
         "sub": 0,
@@ -115,6 +115,7 @@ def client_line(session: Session) -> bytes:
         "multi": queued,
         "watch": len(session.watched),
         "tot-cmds": session.commands,
+        "cmd": session.last_command,
         "user": (session.user or DEFAULT_USER).decode(),
         "resp": session.protocol,
         "lib-name": session.library.decode(errors="replace"),

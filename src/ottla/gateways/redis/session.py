@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from ottla.gateways.redis.gateway import RedisGateway
     from ottla.gateways.redis.keyspace import Keyspace
     from ottla.gateways.redis.long_work import Work
+    from ottla.gateways.redis.stream_log import Flush
 
 
 HELD_BYTES_MAX: Final = 512 * 1024 * 1024
 """What transactions of all clients together may hold: commands behind MULTI, and keys that are watched."""
 _ENTRY_BYTES: Final = 64
+WRITTEN_MAX: Final = 16
+"""WAIT asks about so many keys that the client has written last."""
 
 
 class BlockError(Exception):
@@ -68,8 +71,10 @@ class Session:
         "identity",
         "in_transaction",
         "is_forwarded",
+        "is_killed",
         "is_known",
         "keyspace",
+        "last_command",
         "library",
         "library_version",
         "local_address",
@@ -80,9 +85,11 @@ class Session:
         "principal",
         "protocol",
         "queued",
+        "unwritten",
         "user",
         "watched",
         "work",
+        "written",
     )
 
     def __init__(
@@ -97,6 +104,10 @@ class Session:
         self.connected_ms = self.now_ms = now_ms
         self.library = self.library_version = b""
         self.commands = 0
+        self.last_command = "NULL"
+        """The name of the command that ran last."""
+        self.is_killed = False
+        """Whether CLIENT KILL ends the connection behind the answer."""
         self.name = b""
         self.in_transaction = False
         """Whether the command under way is one of EXEC."""
@@ -122,6 +133,10 @@ class Session:
         self.database = 0
         self.protocol = RESP2
         self.queued: list[list[bytes]] | None = None
+        self.written: dict[Place, None] = {}
+        """Keys that it has written last."""
+        self.unwritten: set[Flush] | None = None
+        """What WAIT waits for."""
         self.end_transaction()
 
     def end_transaction(self) -> None:
@@ -152,6 +167,14 @@ class Session:
             raise RedisError(f"ERR transactions of all clients hold more than {HELD_BYTES_MAX >> 20} MiB")
         self.held_bytes += size
         gateway.held_bytes += size
+
+    def wrote(self, key: bytes, database: int | None = None) -> None:
+        """The client has changed a key."""
+        place, written = (self.database if database is None else database, key), self.written
+        if place not in written:
+            if len(written) >= WRITTEN_MAX:
+                del written[next(iter(written))]
+            written[place] = None
 
     # --- who it is --------------------------------------------------------------------------------------------------
 
@@ -199,10 +222,8 @@ class Session:
         if access is None:
             return
         self.operations = access.rule_of(command.name, arguments).topic
-        if command.first_key:
-            last = command.last_key if command.last_key > 0 else len(arguments) + command.last_key
-            for key in arguments[command.first_key : last + 1 : command.key_step]:
-                self.require_access(key)
+        for key in command.keys_of(arguments):
+            self.require_access(key)
 
     def require_access(self, key: bytes, *operations: Operation, database: int | None = None) -> None:
         """Refuse what the client may not do to the topic of a key: these operations, or those of the command."""

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from ottla.gateways.redis import session as sessions
-from ottla.gateways.redis.connection_commands import NAME_BYTES_MAX, client
+from ottla.gateways.redis.client_commands import NAME_BYTES_MAX, client
 from ottla.gateways.redis.error import RedisError
 from ottla.gateways.redis.gateway import RedisGateway
 from ottla.gateways.redis.session import Session
