@@ -14,10 +14,10 @@ from aiokafka import TopicPartition as AiokafkaPartition
 from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient
 from kafka.errors import CommitFailedError, RebalanceInProgressError, RetriableError
 
 from tests.cluster import Cluster, wait_until
+from tests.system.leaders import move_leaders
 
 NewCluster = Callable[..., Cluster]
 
@@ -151,22 +151,6 @@ async def test_aiokafka_goes_on(cluster: Cluster) -> None:
             await consumer.stop()
         await producer.stop()
     assert await asyncio.to_thread(values_in, cluster) == Counter(range(ALL))
-
-
-def move_leaders(cluster: Cluster, topic: str) -> None:
-    """Have another replica lead each partition of a topic; nobody dies."""
-    partitions = cluster.metadata_of(topic).topics[topic].partitions
-    wanted = {each.partition: [*each.replicas[1:], each.replicas[0]] for each in partitions}
-    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))
-    admin.alter_partition_reassignments({TopicPartition(topic, each): wanted[each] for each in wanted})
-    admin.elect_leaders(0, {topic: list(wanted)})  # the preferred ones
-    admin.close()
-    for index, replicas in wanted.items():
-        for broker_id in cluster.brokers:
-            wait_until(
-                lambda: cluster.metadata_of(topic, at=broker_id).topics[topic].partition(index).leader == replicas[0],  # noqa: B023
-                f"broker {broker_id} knows that {replicas[0]} leads {topic}-{index}",
-            )
 
 
 @pytest.mark.long
