@@ -20,7 +20,7 @@ from ottla.model.delivery_group import delivery_group
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
 from ottla.model.topic_partition import TopicPartition
-from ottla.native import walk_batches
+from ottla.native import build_batch, walk_batches
 from ottla.native.errors import KernelError
 from ottla.queues.aborted_batches import AbortedBatches
 from ottla.queues.dead_letter import letters_topic_of
@@ -116,7 +116,7 @@ class DelayMover:
         self._progress = Progress()
         self._committed_ms = self._looked_ms = 0
         self._retry_ms = RETRY_MS_MIN
-        self._position = self._known_before_move = self._safe = 0
+        self._position = self._known_before_move = self._safe = self._own_end = 0
         self._read_bytes = self._full_until_ms = 0
         self.waiting_count = 0
         """How many records wait, about; threads have the index meanwhile."""
@@ -197,7 +197,7 @@ class DelayMover:
     @property
     def _safe_offset(self) -> int:
         """Cancellations before it concern nothing that has not been read."""
-        if self._position >= self._known_before_move:
+        if self._position >= max(self._known_before_move, self._own_end):
             return self._position
         return max(self._safe, self._position - APART_MAX)
 
@@ -215,7 +215,7 @@ class DelayMover:
         if self._progress.delay_at(self._progress.end) != self._default_delay_ms:
             self._throttled.warning("%s: too many changes of its delay concern records that wait", self._place)
         self._known_before_move = NOT_KNOWN
-        self._safe = 0
+        self._safe = self._own_end = 0
         self._committed_ms = self._looked_ms = self._clock.monotonic_ms()
 
     def _kept_end(self, leader_epoch: int) -> int:
@@ -299,11 +299,20 @@ class DelayMover:
             await self._abort_until_read(producer, end)
         await self._commit(producer, last)
         if end is not None:
-            # What it cancels must be known before anything else is moved.
-            self._safe = self._position
-            self._known_before_move = end
+            await self._know_own(outbox, end)
         self._retry_ms = RETRY_MS_MIN
         return True
+
+    async def _know_own(self, outbox: DelayOutbox, end: int) -> None:
+        """What was written of schedules, up to `end`, may lie behind an open transaction. What it cancels is known at
+        once: a time of the old schedule may be due in this moment.
+        """
+        if self._position >= self._own_end:
+            self._safe = self._position
+        self._own_end = end
+        if cancels := outbox.schedule_cancels:
+            batch, start = build_batch(cancels, base_offset=end - len(cancels)), end - len(cancels)
+            await self._environment.tasks.in_thread(self._index.add, batch, start, [], DECOMPRESSED_BYTES_MAX)
 
     async def _abort_until_read(self, producer: Producer, end: int) -> None:
         """What was written of schedules, up to `end`, lies too far behind what was read. Raises ApiError, once more can

@@ -96,6 +96,11 @@ class DelayOutbox:
         for partition, batches in self._batches.items():
             self._batches[partition] = [accepted for batch in batches if (accepted := self._accepted(batch))]
 
+    @property
+    def schedule_cancels(self) -> list[Record]:
+        """What cancels all that waits of a schedule, where a new one takes its place."""
+        return self._new_schedules[::2]
+
     def _take(self, waiting: "WaitingRecord") -> None:
         partition = self._partition_for(waiting.key, waiting.offset)
         size = self._sizes.get(partition, BATCH_BYTES) + waiting.size

@@ -329,3 +329,40 @@ def test_who_reads_the_whole_log_again_keeps_a_limited_number_of_cancellations(
         assert 20 <= case.most_cancels <= 41
 
     asyncio.run(run())
+
+
+CRON = ("ottla-cron", b"* * * * *")
+
+
+def test_what_is_due_does_not_wait_for_what_was_written_of_a_schedule_behind_an_open_transaction(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delay_mover, "TRANSACTION_RECORDS", 1)
+
+    async def run() -> None:
+        case.log.append(b"first")
+        case.log.append(b"schedule", CRON, ("ottla-scheduled", b"0"), ("ottla-deliver-at", b"500"))
+        case.log.append(b"schedule", CRON, ("ottla-deliver-at", b"100"))
+        case.log.append(b"last", ("ottla-deliver-at", b"900"))
+        case.partition.last_stable_offset = 4
+        case.own_offset = 7
+        async with case.running():
+            assert case.sent == [b"first", b"last"], "a time of the schedule that was replaced is not delivered"
+
+    asyncio.run(run())
+
+
+def test_a_cancellation_is_kept_until_all_is_read_that_was_written_of_schedules(case: Case) -> None:
+    async def run() -> None:
+        case.log.append(b"a", CRON)
+        case.partition.last_stable_offset = 1
+        case.own_offset = 7
+        async with case.running():
+            case.log.append(b"a", CANCEL)
+            case.log.append(b"b", CRON)
+            case.partition.commit_up_to(3)
+            await case.steps()
+            assert case.commits == 2
+            assert case.mover._safe_offset == 1
+
+    asyncio.run(run())
