@@ -24,7 +24,6 @@ from ottla.broker.transaction_coordinator_channel import TransactionCoordinatorC
 from ottla.broker.transaction_marker_channel import TransactionMarkerChannel
 from ottla.broker.transaction_markers import TransactionMarkers
 from ottla.broker.transactions import TransactionService
-from ottla.client.io.asyncio_io import AsyncioIo
 from ottla.client.options import ClientOptions
 from ottla.gateways.kafka.api_table import ApiTable
 from ottla.gateways.kafka.fetch_session import FetchSessionCache
@@ -42,6 +41,7 @@ from ottla.peers.departed_brokers import DepartedBrokers
 from ottla.peers.heartbeats import Disks, Heartbeats
 from ottla.peers.lingering_brokers import LingeringBrokers
 from ottla.peers.peer_connection import PeerConnection, PeerIo
+from ottla.peers.peer_sockets import PeerSockets
 from ottla.peers.store_reach import StoreReach
 from ottla.protocol.message import ZERO_UUID
 from ottla.queues.share_states import StateChannel
@@ -102,7 +102,7 @@ class PeerCluster:
         self.channels = BrokerChannels(
             settings.node_id,
             settings.listeners.between_brokers,
-            io or AsyncioIo(clock, rng),
+            io or PeerSockets(clock, rng),
             clock=clock,
             rng=rng,
             timer=timer,

@@ -26,6 +26,7 @@ from ottla.peers.authenticator import PeerAuthenticator
 from ottla.peers.broker_channels import BrokerChannels
 from ottla.peers.cluster_secret import MECHANISM, BrokerIdentity
 from ottla.peers.errors import NotProvenError
+from ottla.peers.peer_sockets import PeerSockets
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -56,7 +57,7 @@ class Brokers:
         channels = BrokerChannels(
             broker_id,
             "default",
-            AsyncioIo(),
+            PeerSockets(),
             clock=SystemClock(),
             rng=rng,
             timer=timer,
@@ -123,6 +124,19 @@ async def authenticate(connection: AsyncioConnection, data: bytes) -> SaslAuthen
 async def test_a_broker_is_believed_and_told_of_what_is_between_brokers(brokers: Brokers) -> None:
     assert (await brokers.ask()).producer_id_start == 5
     assert brokers.asked == ["Broker:1"]
+
+
+async def test_both_ends_send_again_soon_when_brokers_speak_and_not_to_strangers(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soon: list[str] = []
+    monkeypatch.setattr("ottla.gateways.kafka.gateway.retransmit_soon", lambda fd: soon.append(f"accepted {fd > 0}"))
+    monkeypatch.setattr("ottla.peers.peer_sockets.retransmit_soon", lambda fd: soon.append(f"connected {fd > 0}"))
+    async with brokers.stranger() as connection:
+        await handshake(connection)
+    assert soon == []
+    await brokers.ask()
+    assert soon == ["connected True", "accepted True"]
 
 
 async def test_it_is_said_when_a_connection_of_a_broker_ends_and_only_then(brokers: Brokers) -> None:

@@ -70,6 +70,11 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         """Whether it ended because the broker did not answer a request in time."""
         return isinstance(self._error, RequestTimedOutError)
 
+    def fileno(self) -> int:
+        """The number of its socket, -1 where it has none."""
+        sock = None if self._transport is None else self._transport.get_extra_info("socket")
+        return -1 if sock is None else int(sock.fileno())
+
     async def agree_on_versions(self, timeout_ms: int) -> None:
         """The first exchange; nothing else may be sent before it."""
         handshake = Handshake()

@@ -30,6 +30,7 @@ from ottla.protocol.frame import (
 from ottla.protocol.messages.api_versions import ApiVersion as ServedVersions
 from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from ottla.runtime.purgatory import DelayedOperation
+from ottla.runtime.retransmission import retransmit_soon
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -308,6 +309,7 @@ class KafkaConnection(OrderedHandler):
             broker_id = int(user)
             gateway.authenticator.require_registered(broker_id)
             principal = broker_principal(broker_id)
+            retransmit_soon(self.connection.fd)
         else:
             principal = gateway.principal(USER, user, self.connection, by_token=server.by_token)
         login.succeed(principal)
