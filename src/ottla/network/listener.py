@@ -211,7 +211,7 @@ class Listener:
         for connection in tuple(self._connections):
             connection.close()
         if self._handshakes is not None:
-            self._handshakes.close()
+            await self._handshakes.close()
         for sock in tuple(self._refused):
             self._end_refused(sock)
         if self._services is not None:

@@ -8,9 +8,11 @@ through memory, and a call of the system moves those of many records. A piece is
 cache, and for what OpenSSL keeps of its largest for each connection.
 
 What is encrypted counts as sent: what the socket does not take of it is kept here, a piece at most.
+
+A record of 27 bytes asks for other keys, which takes 20 microseconds, and OpenSSL looks at all that it has been given
+before it returns. So it is given little until something comes out of that, and who asks again and again is gone.
 """
 
-import errno
 import socket
 import ssl
 from collections.abc import Callable, Iterable, Iterator
@@ -22,11 +24,28 @@ from ottla.network.response_queue import Buffer
 PIECE_BYTES: Final = 32 * 1024
 """What is received with one call, and what is encrypted at a time: two records of TLS."""
 
+FIRST_BYTES: Final = 4 * 1024
+"""What is received with one call while nothing has come out of what was received before."""
+
+REPLIES_BYTES_MAX: Final = 1_024
+"""What OpenSSL itself has to say to what was received with one call: that other keys are used, 37 times."""
+
 
 class TlsTransport:
     """Belongs to the event loop, as its connection. `shake_hands` comes before everything else."""
 
-    __slots__ = ("_incoming", "_outgoing", "_read", "_socket", "_unsent", "_write", "has_input", "session")
+    __slots__ = (
+        "_incoming",
+        "_is_asking",
+        "_outgoing",
+        "_piece_bytes",
+        "_read",
+        "_socket",
+        "_unsent",
+        "_write",
+        "has_input",
+        "session",
+    )
 
     sends_files = False
     is_plain = False
@@ -41,6 +60,8 @@ class TlsTransport:
         self._read = cast("Callable[[int, memoryview], int]", self.session.read)
         self._write = self.session.write
         self._unsent: bytes = b""
+        self._piece_bytes = FIRST_BYTES
+        self._is_asking = False  # for other keys, and for nothing else
         self.has_input = False
         """As `Transport` says: whether there may be more than the window had room for."""
 
@@ -87,13 +108,20 @@ class TlsTransport:
             received = self._take(buffer, 0)
         may_have_more = True  # the socket
         while not self.has_input and (may_have_more or not received):
+            piece_bytes, before = self._piece_bytes, received
             try:
-                may_have_more = self._receive() == PIECE_BYTES
+                may_have_more = self._receive() == piece_bytes
             except OSError:
                 if received:
                     break
                 raise
             received = self._take(buffer, received)
+            if self._outgoing.pending > REPLIES_BYTES_MAX:
+                self._is_asking = True
+            if received == before:
+                self._piece_bytes = FIRST_BYTES
+            elif may_have_more:
+                self._piece_bytes = PIECE_BYTES
         return received
 
     def _take(self, buffer: memoryview, received: int) -> int:
@@ -157,9 +185,9 @@ class TlsTransport:
         self._socket.close()
 
     def _receive(self) -> int:
-        if self._outgoing.pending > PIECE_BYTES:
-            raise ConnectionAbortedError(errno.ECONNABORTED, "it asks for other keys and takes no answer")
-        data = self._socket.recv(PIECE_BYTES)
+        if self._is_asking:
+            raise OSError("it asks for other keys again and again")
+        data = self._socket.recv(self._piece_bytes)
         if data:
             self._incoming.write(data)
         else:

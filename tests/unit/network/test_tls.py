@@ -6,17 +6,20 @@ import logging
 import os
 import socket
 import ssl
+import threading
 from typing import Any
 
 import pytest
 
 from ottla.model.principal import ANONYMOUS, Principal
+from ottla.network import handshakes
 from ottla.network.config import NetworkConfig
 from ottla.network.handshakes import HANDSHAKE_MS
 from ottla.network.receive_buffer import KIB
 from ottla.security.tls_config import TLS_VERSIONS, Store, TlsConfig
 from ottla.security.tls_context import client_context, server_context
 from tests.certificates import DAY, Authority, Identity
+from tests.unit.network.key_updates import AskingClient, openssl
 from tests.unit.network.peers import Collect, Echo, OpenListener, framed, opened, turns, until
 
 MIB = 1024 * KIB
@@ -230,6 +233,57 @@ async def test_of_too_many_half_handshakes_the_first_makes_room(caplog):
             writer.close()
 
 
+class HeldSteps:
+    """Steps of handshakes that stop in their thread until `go` is set."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.go = threading.Event()
+        self.count = 0
+        step = handshakes._step
+
+        def held(handshake: Any) -> bool | str:
+            self.count += 1
+            assert self.go.wait(60)
+            return step(handshake)
+
+        monkeypatch.setattr(handshakes, "_step", held)
+
+
+async def test_who_is_late_while_its_step_is_done_is_closed_when_that_is_over(caplog, monkeypatch):
+    steps = HeldSteps(monkeypatch)
+    async with opened(Collect, tls=Acceptor()) as server:
+        reader, writer = await asyncio.open_connection(*server.listener.address)
+        writer.write(b"\x16\x03\x01\x02\x00\x01")
+        await until(lambda: steps.count == 1)
+        made_by = server.listener._handshakes
+        assert made_by is not None
+        made_by._handshakes_max = 2
+        others = [await asyncio.open_connection(*server.listener.address) for _ in range(2)]
+        assert await Peer(*others[0]).ends(), "the first that no thread has makes room"
+        server.timer.advance(HANDSHAKE_MS)
+        assert (under_way(server), "was not over after" in caplog.text) == (1, True)
+        steps.go.set()
+        await until(lambda: under_way(server) == 0)
+        assert await Peer(reader, writer).ends()
+        for _, each in others:
+            each.close()
+
+
+async def test_a_listener_closes_when_the_thread_has_given_the_sockets_back(monkeypatch):
+    steps = HeldSteps(monkeypatch)
+    async with opened(Collect, tls=Acceptor()) as server:
+        reader, writer = await asyncio.open_connection(*server.listener.address)
+        writer.write(b"\x16\x03\x01\x02\x00\x01")
+        await until(lambda: steps.count == 1)
+        closing = asyncio.ensure_future(server.listener.close())
+        await turns()
+        assert (closing.done(), under_way(server)) == (False, 1)
+        steps.go.set()
+        await closing
+        assert under_way(server) == 0
+        assert await Peer(reader, writer).ends()
+
+
 async def test_the_next_handshake_uses_the_context_that_holds_then():
     acceptor = Acceptor()
     async with opened(tls=acceptor) as server:
@@ -286,3 +340,41 @@ async def test_a_request_that_comes_with_the_end_of_the_handshake_is_answered():
                         received += session.read(64 * KIB)
         assert received == framed(b"at once")
         writer.close()
+
+
+OPENSSL = openssl()
+needs_openssl = pytest.mark.skipif(OPENSSL is None, reason="Python has its OpenSSL inside")
+
+
+@needs_openssl
+@pytest.mark.parametrize("first", [1, 100_000])
+async def test_who_asks_for_other_keys_again_and_again_is_gone(caplog, first):
+    async with opened(tls=Acceptor()) as server:
+
+        def flood() -> bool:
+            client = AskingClient(OPENSSL, server.listener.address)
+            assert client.says(framed(bytes(first))) == framed(bytes(first))
+            is_gone = any(not client.asks() for _ in range(200_000))
+            client.close()
+            return is_gone
+
+        assert await asyncio.get_running_loop().run_in_executor(None, flood)
+        await until(lambda: not server.listener.connections)
+        assert "it asks for other keys again and again" in caplog.text
+
+
+@needs_openssl
+async def test_who_asks_for_other_keys_now_and_then_gets_its_answers():
+    async with opened(tls=Acceptor()) as server:
+
+        def exchange() -> int:
+            client = AskingClient(OPENSSL, server.listener.address)
+            for size in (10, 50_000, 7, 3 * MIB):
+                for _ in range(5):
+                    assert client.asks()
+                payload = framed(os.urandom(size))
+                assert client.says(payload) == payload
+            client.close()
+            return 20
+
+        assert await asyncio.get_running_loop().run_in_executor(None, exchange) == 20
