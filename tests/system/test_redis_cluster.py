@@ -182,6 +182,34 @@ def test_keys_that_one_pipeline_renames_one_after_the_other_keep_their_streams(c
         assert client.call("DEL", *"abcdef") == 4
 
 
+def test_a_transaction_makes_a_key_anew_that_was_renamed_in_it_or_right_before(clients: list[RawRedis]) -> None:
+    client = clients[0]
+    move, add = ("RENAME", "first", "moved"), ("XADD", "first", "5-0", "n", "v")
+    for commands in (
+        [("MULTI",), move, add, ("EXEC",)],
+        [("MULTI",), move, ("EXEC",), ("MULTI",), add, ("EXEC",)],
+        [move, ("MULTI",), add, ("EXEC",)],
+    ):
+        replies = client.pipeline(commands)
+        assert replies[-1][-1] == b"5-0"
+        for each in clients:
+            assert each.call("XRANGE", "moved", "-", "+")[0][0] == b"1-0"
+            assert each.call("XRANGE", "first", "-", "+")[0][0] == b"5-0"
+        client.call("DEL", "first", "moved")
+        client.call("XADD", "first", "1-0", "n", "v")
+
+
+def test_a_copy_takes_the_place_of_a_stream_that_has_just_come_to_its_key(clients: list[RawRedis]) -> None:
+    client = clients[0]
+    for _ in range(5):
+        client.call("XADD", "a", "1-0", "n", "v")
+        client.call("XADD", "b", "2-0", "n", "v")
+        assert client.pipeline([("RENAME", "a", "c"), ("COPY", "b", "c", "REPLACE")]) == ["+OK", 1]
+        for each in clients:
+            assert each.call("XRANGE", "c", "-", "+")[0][0] == b"2-0"
+        assert client.call("DEL", "a", "b", "c") == 2
+
+
 def test_a_key_takes_the_place_of_one_that_another_broker_leads(clients: list[RawRedis]) -> None:
     for round_number, (client, other) in enumerate(zip(clients, [*clients[1:], clients[0]], strict=True)):
         source, target = f"source-{round_number}", f"target-{round_number}"

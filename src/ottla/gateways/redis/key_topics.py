@@ -51,6 +51,8 @@ class KeyTopics:
         """Topics that are being deleted."""
         self.until_known: Callable[[], Awaitable[None]] = _nobody
         """Returns when the other brokers know what this one knows."""
+        self.is_of_other: Callable[[Place, Stream], bool] = lambda place, stream: False
+        """Whether a key has another stream here than that one by now."""
         self._told: dict[str, _Move] = {}
 
     async def create(self, place: Place, name: str, principal: Principal) -> bool:
@@ -109,8 +111,11 @@ class KeyTopics:
         return [self._placement.own_id, *others[: self._config.replication_factor - 1]]
 
     def rival_of(self, place: Place, name: str) -> str | None:
-        """Another topic of the same key, which came to it by a RENAME meanwhile."""
-        return self._placement.another_topic_of(place, {name, *self.dropped})
+        """Another topic of the same key, which came to it by a RENAME meanwhile; none that is about to be told another
+        key.
+        """
+        leaving = (topic for topic, move in self._told.items() if move.place != place)
+        return self._placement.another_topic_of(place, {name, *self.dropped, *leaving})
 
     def delete_later(self, stream: Stream) -> None:
         """Delete the topic of a stream whose last change says so, once that is on disk."""
@@ -197,6 +202,8 @@ class KeyTopics:
             if not logged:
                 break
             await are_lost(logged)
+        if self.is_of_other(place, move.stream) or self._broker.image.topic(topic) is None:
+            return None
         for name, each in moves.items():
             if each.logged is not None and each.logged.error is not None:
                 return each.logged.error
@@ -217,8 +224,8 @@ class KeyTopics:
         if replaced is not None:
             await self._delete_now(replaced)
         rival = self.rival_of(place, topic)
-        is_here = topic not in self.dropped and self._told[topic].place == place
-        if rival is not None and is_here and rival not in self._told:
+        is_here = self._told[topic].place == place and not self.is_of_other(place, move.stream)
+        if rival is not None and is_here and topic not in self.dropped and rival not in self._told:
             await self._delete_now(rival)  # made while the key was on its way here: the RENAME takes its place
         await self.until_known()
         return None

@@ -99,6 +99,7 @@ class Keyspace:
         """Topics of keys that could not be read, on a broker that is alone."""
         self.placement = Placement(broker)
         self.topics = KeyTopics(broker, config, self.placement)
+        self.topics.is_of_other = lambda place, stream: self.databases[place[0]].get(place[1], stream) is not stream
         self.opening = KeyOpening(broker, self)
         self._began_ms = broker.clock.now_ms()
         self.awaited: set[Flush] = set()
@@ -324,7 +325,11 @@ class Keyspace:
         database, key = place
         self.databases[database][key] = stream
         stream.begin(database, key)
-        if before is not None and self.placement.has_peers:  # its topic is gone
+        if before is not None and self.topics.place_told(before.log.topic) is not None:  # it had just come to the key
+            self.end(before, now_ms)
+            self.on_groups(before)
+            self.drop(before)
+        elif before is not None and self.placement.has_peers:  # its topic is gone
             groups = list(before.groups.values())
             before.log.discard()
             before.log.adoption.end()
