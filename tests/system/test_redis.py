@@ -137,6 +137,52 @@ def test_a_transaction_is_all_or_nothing_and_is_not_seen_half_done(redis_broker:
 
 
 @pytest.mark.parametrize(
+    ("changes", "is_seen"),
+    [
+        ([("XADD", "2-0", "n", "v")], True),
+        ([("XDEL", "1-0")], True),
+        ([("XTRIM", "MAXLEN", "0")], True),
+        ([("EXPIRE", "1000")], True),
+        ([("DEL",), ("XADD", "1-0", "n", "v")], True),
+        ([("XDEL", "9-0")], False),
+        ([("XTRIM", "MAXLEN", "9")], False),
+        ([("XGROUP", "g", "0"), ("XACK", "g", "1-0"), ("XPENDING", "g")], False),
+    ],
+    ids=lambda value: "-".join(each[0] for each in value) if isinstance(value, list) else str(value),
+)
+def test_a_watched_key_is_what_redis_takes_for_changed(
+    raw: Callable[..., RawRedis], key: str, changes: list[tuple[str, ...]], is_seen: bool
+) -> None:
+    client, other = raw(), raw()
+    client.call("XADD", key, "1-0", "n", "v")
+    client.call("WATCH", key)
+    for name, *rest in changes:
+        assert not isinstance(other.call(name, *(["CREATE"] if name == "XGROUP" else []), key, *rest), ReplyError)
+    client.call("WATCH", key)
+    assert client.pipeline([("MULTI",), ("PING",), ("EXEC",)])[-1] == (None if is_seen else ["+PONG"])
+
+
+def test_a_watched_key_that_was_there_meanwhile_has_changed(raw: Callable[..., RawRedis], key: str) -> None:
+    client, other = raw(), raw()
+    client.call("WATCH", key)
+    other.pipeline([("XADD", key, "1-0", "n", "v"), ("DEL", key)])
+    assert client.pipeline([("MULTI",), ("PING",), ("EXEC",)])[-1] is None
+    client.call("WATCH", key)
+    assert client.pipeline([("MULTI",), ("PING",), ("EXEC",)])[-1] == ["+PONG"]
+
+
+def test_what_is_refused_within_multi_does_not_end_it(raw: Callable[..., RawRedis], key: str) -> None:
+    commands = [("MULTI",), ("XLEN", key), ("MULTI",), ("WATCH", key), ("EXEC",)]
+    assert raw().pipeline(commands) == [
+        "+OK",
+        "+QUEUED",
+        "ERR MULTI calls can not be nested",
+        "ERR WATCH inside MULTI is not allowed",
+        [0],
+    ]
+
+
+@pytest.mark.parametrize(
     ("sent", "answer"),
     [
         (b"PING\r\n", b"+PONG\r\n"),

@@ -84,15 +84,22 @@ class ConnectionTransactions:
                 self._connection.give(replies.OK.data)
                 return
             case b"MULTI":
-                raise RedisError("ERR MULTI calls can not be nested")
+                self._refuse(b"ERR MULTI calls can not be nested")
+                return
             case b"WATCH":
-                raise RedisError("ERR WATCH inside MULTI is not allowed")
+                self._refuse(b"ERR WATCH inside MULTI is not allowed")
+                return
         if name != b"UNWATCH":
             self._session.begin(find_command(self._gateway.table, arguments), arguments)
         if len(queued) >= QUEUED_MAX:
             raise RedisError(f"ERR MULTI holds more than {QUEUED_MAX} commands")
         self._session.queue(queued, arguments)
         self._connection.give(replies.QUEUED.data)
+
+    def _refuse(self, line: bytes) -> None:
+        """Refuse a command within a transaction, which goes on: EXEC is served."""
+        self._gateway.statistics.answered(line)
+        self._connection.give(replies.error(line))
 
     def _exec(self) -> None:
         session = self._session

@@ -160,9 +160,9 @@ class Keyspace:
         return self.placement.owner_of(place)
 
     def version_of(self, place: Place, now_ms: int) -> bytes:
-        """What is another one when a key has changed; empty for no such key. Raises as `find`."""
-        stream = self.find(*place, now_ms)
-        return b"" if stream is None else self._token(stream, stream.version)
+        """What is another one when WATCH is to see that a key has changed. Raises as `find`."""
+        stream = self.find(*place, now_ms) or self.spare.get(place)  # a key may have been there meanwhile
+        return b"" if stream is None or not stream.modified else self._token(stream, stream.modified)
 
     def news_of(self, place: Place, now_ms: int) -> bytes:
         """The same of what clients wait for. Raises as `find`."""

@@ -154,10 +154,12 @@ class Session:
         queued.append(arguments)
 
     def remember(self, place: Place, version: bytes) -> None:
-        """A key that is watched had this version. Raises RedisError where that holds too much."""
+        """A key that is watched had this version, unless it was watched before. Raises RedisError where that holds too
+        much.
+        """
         if place not in self.watched:
             self._hold(len(place[1]) + _ENTRY_BYTES)
-        self.watched[place] = version
+            self.watched[place] = version
 
     def _hold(self, size: int) -> None:
         gateway = self.gateway

@@ -72,6 +72,7 @@ class Stream:
         "limits",
         "log",
         "max_deleted_id",
+        "modified",
         "news",
         "nodes",
         "on_journal",
@@ -108,6 +109,8 @@ class Stream:
         """Whether its topic is about to be deleted."""
         self.version = 0
         """Rises with every change."""
+        self.modified = 0
+        """Rises with every change that WATCH sees: of entries, and of when the key goes. Groups change without it."""
         self.news = 0
         """Rises with every change that clients may wait for."""
         self.touch: Callable[[Node], None] = lambda node: None
@@ -357,6 +360,7 @@ class Stream:
         self.entries_added += count
         self.last_id = node.last_id if node is not None else 0
         self.version += count
+        self.modified += 1
         self.journal_record(adds, count)
         return replies
 
@@ -407,6 +411,7 @@ class Stream:
         self.entries_added += 1
         self.last_id = entry_id
         self.version += 1
+        self.modified += 1
         return begins
 
     def _grow(self, entry_id: int, names: list[bytes], before: Node | None) -> Node:
@@ -442,6 +447,7 @@ class Stream:
 
     def remove(self, ids: Sequence[int], max_deleted_id: int) -> None:
         """Entries that are there are deleted."""
+        self.modified += 1
         for entry_id in ids:
             index = self._index_of(entry_id)
             if index is None:
@@ -484,15 +490,18 @@ class Stream:
             self.changed.add(node)
             self.length -= part
         self.garbage += before - self.length
+        self.modified += before != self.length
         self._first_id = None if self.length else 0
 
     def begin(self, database: int, key: bytes) -> None:
         """It is the value of a key from now on."""
+        self.modified += 1
         self.database, self.key = database, key
 
     def end(self) -> None:
         """The key is deleted."""
         self.key = None
+        self.modified += 1
         self.garbage += self.length
         self.gone += self.nodes.first_ids
         self.changed.clear()
@@ -524,6 +533,7 @@ class Stream:
 
     def adopt(self, run: Run, size: int, *, begins: bool) -> None:
         """Records of another writer are entries, whose ids are above all others; `size` is how many bytes they have."""
+        self.modified += 1
         nodes = self.nodes
         if begins or not nodes or not nodes[-1].is_adopted:
             if nodes:

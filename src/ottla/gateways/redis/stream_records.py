@@ -129,6 +129,7 @@ class Expires(Mark, frozen=True, tag="expires"):
     def apply(self, stream: "Stream") -> None:
         """Make the change."""
         stream.expires_ms = self.at_ms
+        stream.modified += 1
 
 
 class GroupSet(Mark, frozen=True, tag="group"):
