@@ -61,8 +61,9 @@ conformance: $(STAMP)/dev ## Put every client against the broker: Kafka's Java t
 redis-scripts: COMMANDS = 200000
 redis-scripts: BROKERS = 1
 redis-scripts: ORACLE = redis
-redis-scripts: $(STAMP)/test ## Run random scripts of stream commands against a broker, or one of a cluster (BROKERS=3), and a Redis server (ORACLE=valkey for that one), and compare every reply
-	@$(BIN)/python -m tools.redis_server --commands $(COMMANDS) --brokers $(BROKERS) --oracle $(ORACLE)
+redis-scripts: CLIENTS = 1
+redis-scripts: $(STAMP)/test ## Run random scripts of stream commands against a broker, or one of a cluster (BROKERS=3), and a Redis server (ORACLE=valkey for that one), and compare every reply (CLIENTS=2 for two that take turns)
+	@$(BIN)/python -m tools.redis_server --commands $(COMMANDS) --brokers $(BROKERS) --oracle $(ORACLE) --clients $(CLIENTS)
 
 redis-py-tests: BROKERS = 1
 redis-py-tests: $(STAMP)/test ## Run redis-py's own stream tests against a broker, with both protocols (BROKERS=3 for one of a cluster)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from select import select
 from types import TracebackType
 from typing import Any
 
@@ -45,6 +46,10 @@ class RawRedis:
         """The replies to commands that are sent together."""
         self.socket.sendall(b"".join(encoded(command) for command in commands))
         return [self.reply() for _ in commands]
+
+    def has_reply(self, timeout_s: float) -> bool:
+        """Whether something of the next reply is here, or comes within a time."""
+        return bool(self._data) or bool(select([self.socket], [], [], timeout_s)[0])
 
     def reply(self) -> Any:
         """The next reply."""

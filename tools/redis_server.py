@@ -2,6 +2,8 @@
 
 python -m tools.redis_server --commands 200000        random scripts against it and a broker, reply by reply
 python -m tools.redis_server --oracle valkey          the same with Valkey
+python -m tools.redis_server --clients 2              of two clients that take turns
+python -m tools.redis_server --together 1             without pipelines
 """
 
 import argparse
@@ -19,8 +21,8 @@ from tools.ports import free_ports
 
 SCRIPT_COMMANDS = 500
 CLUSTER_SETTINGS = {"redis.listener": "127.0.0.1:0", "default.replication.factor": "3", "min.insync.replicas": "1"}
-MOVING = frozenset({"RENAMENX"})
-"""What is refused where another broker leads a key that was deleted just now."""
+MOVING = frozenset({"RENAMENX", "MOVE", "FLUSHDB"})
+"""What is refused where another broker leads a key that was deleted just now, or within MULTI by several brokers."""
 
 
 def install() -> None:
@@ -59,16 +61,14 @@ class RedisServer:
 
 
 def main() -> int:
-    """Compare; 1 when replies differ."""
-    from tests.cluster import Cluster
-    from tests.conformance.redis_scripts import compare, lead_all
-    from tests.system.redis_address import redis_address
-
+    """Compare; 1 when replies differ, or a server does not answer."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commands", type=int, default=200_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--brokers", type=int, default=1, help="of several, one is asked for keys that another leads")
+    parser.add_argument("--brokers", type=int, default=1, help="of several, others than the leader are asked")
     parser.add_argument("--oracle", choices=("redis", "valkey"), default="redis", help="what is compared with")
+    parser.add_argument("--clients", type=int, choices=(1, 2), default=1, help="two take turns, with transactions")
+    parser.add_argument("--together", type=int, default=50, help="commands in a pipeline")
     given = parser.parse_args()
     program = "redis-server"
     if given.oracle == "valkey":
@@ -76,26 +76,46 @@ def main() -> int:
     else:
         install()
     with tempfile.TemporaryDirectory() as name:
-        directory = Path(name)
-        with (
-            RedisServer(directory, program=program) as redis,
-            Cluster(directory, given.brokers, CLUSTER_SETTINGS) as cluster,
-        ):
-            cluster.wait_until_registered()
-            leader, *others = (redis_address(broker) for broker in cluster.brokers.values())
-            asked = others[-1] if others else leader
-            done, seed, different = 0, given.seed, 0
-            while done < given.commands:
-                if others:
-                    lead_all(leader)
-                without = MOVING if others else frozenset[str]()
-                count, difference = compare(asked, redis.address, seed, SCRIPT_COMMANDS, without=without)
-                done += count
-                seed += 1
-                if difference is not None:
-                    different += 1
-                    print(difference, flush=True)
+        return _compare(Path(name), program, given)
+
+
+def _compare(directory: Path, program: str, given: argparse.Namespace) -> int:
+    from tests.cluster import Cluster
+    from tests.conformance.redis_comparison import NoReplyError, compare, lead_all
+    from tests.conformance.redis_pairs import drawn_pair
+    from tests.conformance.redis_scripts import drawn_script
+    from tests.system.redis_address import redis_address
+
+    done, seed, different, silence = 0, given.seed, 0, ""
+    with (
+        RedisServer(directory, program=program) as redis,
+        Cluster(directory, given.brokers, CLUSTER_SETTINGS) as cluster,
+    ):
+        cluster.wait_until_registered()
+        leader, *others = (redis_address(broker) for broker in cluster.brokers.values())
+        asked = [others[-1 - client] if others else leader for client in range(given.clients)]
+        while done < given.commands and not silence:
+            if others:
+                lead_all(leader)
+            if given.clients > 1:
+                drawn = drawn_pair(seed, SCRIPT_COMMANDS, waits=not others)
+            else:
+                drawn = drawn_script(seed, SCRIPT_COMMANDS)
+            without = MOVING if others else frozenset[str]()
+            script = [some for some in drawn if without.isdisjoint(str(step.command[0]) for step in some)]
+            try:
+                peers, nests = [redis.address] * given.clients, given.oracle == "redis"
+                difference = compare(asked, peers, seed, script, together=given.together, nests=nests)
+            except NoReplyError as error:
+                difference = silence = str(error)
+            done += sum(map(len, script))
+            seed += 1
+            if difference is not None:
+                different += 1
+                print(difference, flush=True)
     print(f"{done:,} commands in {seed - given.seed:,} scripts: {different} differ")
+    if silence:
+        print("ended early: a server did not answer")
     return int(different > 0)
 
 

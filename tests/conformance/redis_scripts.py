@@ -1,4 +1,4 @@
-"""Random scripts of stream commands, and how their replies are compared between two servers.
+"""Random scripts of stream commands.
 
 Ids are drawn from a small set, so that commands meet: what one adds another deletes, claims or trims. Half of what is
 said is a little wrong, for errors are compared as well.
@@ -7,36 +7,13 @@ said is a little wrong, for errors are compared as well.
 from __future__ import annotations
 
 import random
-from typing import Any
 
-from tests.redis_client import RawRedis, ReplyError
+from tests.conformance.redis_replies import Command
+from tests.conformance.redis_steps import Step
 
-Command = tuple[str | bytes, ...]
-
-TOGETHER = 50
-"""Commands that are sent as one."""
 KEYS = ("s", "t", "user:1")
 GROUPS = ("g", "h")
 CONSUMERS = ("alice", "bob", "carol")
-LEFT = {"TTL": 60, "EXPIRETIME": 60, "PTTL": 60_000, "PEXPIRETIME": 60_000}
-"""What is answered with a time, and how far that may be off: a minute, for a script takes a while."""
-TIMES = frozenset({b"idle", b"inactive", b"seen-time", b"active-time", b"radix-tree-nodes"})
-"""What depends on when a command ran, or on what is not Redis' business."""
-NEWER = frozenset(
-    {
-        b"inactive",
-        b"active-time",
-        b"nacked-count",
-        b"idmp-duration",
-        b"idmp-maxsize",
-        b"pids-tracked",
-        b"iids-tracked",
-        b"iids-added",
-        b"iids-duplicates",
-    }
-)
-"""What releases behind 7.0 added to XINFO."""
-UNBALANCED = "list of streams: for each stream key an ID"
 
 
 class Script:
@@ -81,6 +58,10 @@ class Script:
     @property
     def stream(self) -> str:
         return self.random.choices(KEYS, (6, 2, 1))[0]
+
+    @property
+    def streams(self) -> list[str]:
+        return [self.stream for _ in range(self.random.choices((1, 2), (4, 1))[0])]
 
     @property
     def name(self) -> str:
@@ -160,13 +141,13 @@ class Script:
         return [("XREAD", *self.maybe(0.6, "COUNT", self.count), "STREAMS", *keys, *ids, *self.maybe(0.03, "more"))]
 
     def read_group(self) -> list[Command]:
-        key, group, consumer = self.stream, self.name, self.consumer
-        entry_id = self.random.choices((">", "0", self.entry_id, "$"), (14, 3, 3, 1))[0]
+        keys, group, consumer = self.streams, self.name, self.consumer
+        ids = [self.random.choices((">", "0", self.entry_id, "$"), (14, 3, 3, 1))[0] for _ in keys]
         options = self.maybe(0.7, "COUNT", self.count) + self.maybe(0.1, "NOACK")
         return [
             # Releases behind 7.0 make the consumer even when there is nothing to read.
-            ("XGROUP", "CREATECONSUMER", key, group, consumer),
-            ("XREADGROUP", "GROUP", group, consumer, *options, "STREAMS", key, entry_id),
+            *(("XGROUP", "CREATECONSUMER", key, group, consumer) for key in keys),
+            ("XREADGROUP", "GROUP", group, consumer, *options, "STREAMS", *keys, *ids),
         ]
 
     def acknowledge(self) -> list[Command]:
@@ -256,9 +237,13 @@ class Script:
                 ),
                 ("DBSIZE",),
                 ("UNLINK", key, other),
-                ("SELECT", self.one("0", "0", "0", "99", "x")),
+                ("SELECT", self.one("0", "0", "0", "1", "99", "x")),
+                ("MOVE", key, self.one("0", "1", "1", "99", "x")),
+                ("KEYS", self.one("*", "?", "user*", "[st]", "nothing")),
+                ("SCAN", self.one("0", "x"), *self.maybe(0.5, "MATCH", self.one("*", "s*")), "COUNT", "100"),
+                ("FLUSHDB",),
             ),
-            (1, 3, 2, 1, 1, 3, 2, 4, 2, 3, 1, 1, 2, 1, 2),
+            (1, 3, 2, 1, 1, 3, 2, 4, 2, 3, 1, 1, 2, 1, 2, 1, 1, 1, 1),
         )[0]
         return [command]
 
@@ -298,172 +283,18 @@ class Script:
                     ("MULTI",),
                     ("EXEC",),
                     ("DISCARD",),
+                    ("WATCH", key),
+                    ("WATCH",),
+                    ("UNWATCH",),
                     ("XCLAIM", key, "g", "alice", "0", "1-0", "FOO"),
                 )
             )
         ]
 
 
-WITHIN_MULTI = frozenset(
-    {
-        "ERR MULTI calls can not be nested",
-        "ERR WATCH inside MULTI is not allowed",
-        "ERR Command not allowed inside a transaction",  # of Valkey
-    }
-)
-
-
-class About:
-    """A number that is the same as another one not far away."""
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, value: int, tolerance: int) -> None:
-        self.value = value
-        self.tolerance = tolerance
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, About) and abs(self.value - other.value) <= self.tolerance
-
-    def __repr__(self) -> str:
-        return f"about {self.value}"
-
-
-def comparable(command: Command, reply: Any) -> Any:
-    """A reply without what two servers need not agree on."""
-    name = str(command[0]).upper()
-    if isinstance(reply, ReplyError):
-        if str(reply) in WITHIN_MULTI:
-            return "not within MULTI"
-        if name == "XREADGROUP" and "+" in command and ("meaningless" in reply or "Invalid stream ID" in reply):
-            return "an ID of XREAD"  # 7.0 does not know it
-        return "an unbalanced list" if "nbalanced" in reply else str(reply)
-    if name == "XPENDING" and len(command) > 3 and isinstance(reply, list):
-        return [[row[0], row[1], "some time", row[3]] for row in reply]
-    if name == "XINFO":
-        return _without_times(reply)
-    if name in LEFT and isinstance(reply, int) and reply > 0:
-        return About(reply, LEFT[name])
-    return reply
-
-
-def _without_times(value: Any) -> Any:
-    """XINFO's rows as dicts, whichever protocol."""
-    if not isinstance(value, list):
-        return value
-    if value[:1] == ["%"]:
-        return _row({pair[0]: pair[1] for pair in value[1:]})
-    if len(value) % 2 == 0 and value and value[0] in (b"length", b"name"):
-        return _row(dict(zip(value[::2], value[1::2], strict=True)))
-    return [_without_times(each) for each in value]
-
-
-def _row(row: dict[bytes, Any]) -> dict[bytes, Any]:
-    made = {name: _without_times(each) for name, each in row.items() if name not in TIMES and name not in NEWER}
-    pending = made.get(b"pending")
-    if isinstance(pending, list):
-        made[b"pending"] = [[*row[:-2], row[-1]] for row in pending]
-    if b"lag" in made and b"pel-count" not in made:
-        _forget_position(made)  # whether 7.0 counts as others do depends on the stream, which is not in this reply
-    groups = made.get(b"groups")
-    if isinstance(groups, list) and (
-        made[b"length"] != made[b"entries-added"] or made[b"max-deleted-entry-id"] != b"0-0"
-    ):
-        for group in groups:
-            _forget_position(group)
-    return made
-
-
-def _forget_position(group: dict[bytes, Any]) -> None:
-    """Releases behind 7.0 count otherwise where entries are gone."""
-    del group[b"lag"], group[b"entries-read"]
-
-
-def first_difference(left: RawRedis, right: RawRedis, commands: list[Command]) -> tuple[int, Command, Any, Any] | None:
-    """Where two servers differ: at which command, and what they answer; None where they agree."""
-    queued: list[Command] = []
-    for start in range(0, len(commands), TOGETHER):
-        some = commands[start : start + TOGETHER]
-        for index, (command, *replies) in enumerate(zip(some, left.pipeline(some), right.pipeline(some), strict=True)):
-            if command == ("EXEC",) and all(isinstance(reply, list) for reply in replies):
-                ours, theirs = ([comparable(*each) for each in zip(queued, reply, strict=True)] for reply in replies)
-            else:
-                ours, theirs = (comparable(command, reply) for reply in replies)
-            if isinstance(ours, str) and ours.startswith(("EXECABORT CROSSSLOT", "CROSSSLOT")):
-                return None  # keys that were renamed may have several leaders: what follows is not comparable
-            if ours != theirs:
-                return start + index, command, ours, theirs
-            if replies[0] == "+QUEUED":
-                queued.append(command)
-            elif command in (("EXEC",), ("DISCARD",), ("MULTI",)):
-                queued = []
-    return None
-
-
-def shrunk(left: RawRedis, right: RawRedis, script: list[list[Command]]) -> list[list[Command]]:
-    """A shorter script in which they differ as well; commands that belong together stay so."""
-
-    def differs(tried: list[list[Command]]) -> bool:
-        begin_anew(left, right)
-        return first_difference(left, right, flat(tried)) is not None
-
-    size = len(script) // 2
-    while size:
-        at = 0
-        while at < len(script):
-            tried = script[:at] + script[at + size :]
-            if differs(tried):
-                script = tried
-            else:
-                at += size
-        size //= 2
-    return script
-
-
-def flat(script: list[list[Command]]) -> list[Command]:
-    """The commands of a script."""
-    return [command for some in script for command in some]
-
-
-def begin_anew(*servers: RawRedis) -> None:
-    """Have no keys, whatever was under way."""
-    for each in servers:
-        each.call("DISCARD")
-        each.call("SELECT", "0")
-        each.call("FLUSHALL")
-
-
-def lead_all(address: tuple[str, int]) -> None:
-    """Have the broker there lead all keys of scripts that there are not, for as long as their topics are kept."""
-    with RawRedis(address) as client:
-        for key in KEYS:
-            client.call("DEL", key)
-            client.call("XADD", key, "1-1", "a", "b")
-            client.call("DEL", key)
-
-
-def drawn_script(seed: int, size: int) -> list[list[Command]]:
-    """About so many commands."""
-    drawn, script = Script(seed), list[list[Command]]()
+def drawn_script(seed: int, size: int) -> list[list[Step]]:
+    """About so many commands of one client."""
+    drawn, script = Script(seed), list[list[Step]]()
     while sum(map(len, script)) < size:
-        script.append(drawn.draw())
+        script.append([Step(0, command) for command in drawn.draw()])
     return script
-
-
-def compare(
-    left: tuple[str, int], right: tuple[str, int], seed: int, size: int, *, without: frozenset[str] = frozenset()
-) -> tuple[int, str | None]:
-    """Run one script, without some commands, against two servers; how many it had, and how the two differ."""
-    protocol = 2 + seed % 2
-    with RawRedis(left, protocol) as ours, RawRedis(right, protocol) as theirs:
-        begin_anew(ours, theirs)
-        script = [some for some in drawn_script(seed, size) if without.isdisjoint(str(each[0]) for each in some)]
-        commands = flat(script)
-        difference = first_difference(ours, theirs, commands)
-        if difference is None:
-            return len(commands), None
-        short = flat(shrunk(ours, theirs, script))
-        begin_anew(ours, theirs)
-        again = first_difference(ours, theirs, short) or difference
-        lines = [" ".join(map(str, command)) for command in short]
-        return len(commands), "\n".join([f"seed {seed}:", *lines, f"ours   {again[2]}", f"theirs {again[3]}"])

@@ -8,7 +8,10 @@ import pytest
 
 from tests.broker_process import BrokerProcess
 from tests.cluster import wait_until
-from tests.conformance.redis_scripts import Command, begin_anew, compare, first_difference
+from tests.conformance.redis_comparison import Address, compare
+from tests.conformance.redis_pairs import drawn_pair
+from tests.conformance.redis_scripts import drawn_script
+from tests.conformance.redis_steps import Step
 from tests.redis_client import RawRedis
 from tests.system.redis_address import redis_address
 from tools.redis_server import RedisServer, install
@@ -17,7 +20,7 @@ pytestmark = [pytest.mark.peer, pytest.mark.alone("it compares one broker with o
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[tuple[str, int], tuple[str, int]]]:
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Address, Address]]:
     try:
         install()
     except RuntimeError as reason:
@@ -29,13 +32,21 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[tuple[st
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_replies_are_those_of_redis(servers: tuple[tuple[str, int], tuple[str, int]], seed: int) -> None:
-    _, difference = compare(*servers, seed, 400)
+def test_replies_are_those_of_redis(servers: tuple[Address, Address], seed: int) -> None:
+    ours, theirs = servers
+    difference = compare([ours], [theirs], seed, drawn_script(seed, 400), together=50 if seed % 4 else 1)
+    assert difference is None, difference
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_clients_that_take_turns_get_the_replies_of_redis(servers: tuple[Address, Address], seed: int) -> None:
+    ours, theirs = servers
+    difference = compare([ours] * 2, [theirs] * 2, seed, drawn_pair(seed, 400, waits=True))
     assert difference is None, difference
 
 
 @pytest.mark.parametrize("protocol", [2, 3])
-def test_copies_are_those_of_redis(servers: tuple[tuple[str, int], tuple[str, int]], protocol: int) -> None:
+def test_copies_are_those_of_redis(servers: tuple[Address, Address], protocol: int) -> None:
     script = """
         XADD s 1-1 a 1 b 2
         XADD s 2-1 a 1 b 2
@@ -94,17 +105,16 @@ def test_copies_are_those_of_redis(servers: tuple[tuple[str, int], tuple[str, in
         COPY s t DB 0
         COMMAND GETKEYS COPY s t REPLACE
     """
-    commands: list[Command] = [tuple(line.split()) for line in script.strip().splitlines()]
-    with RawRedis(servers[0], protocol) as ours, RawRedis(servers[1], protocol) as theirs:
-        begin_anew(ours, theirs)
-        assert first_difference(ours, theirs, commands) is None
+    steps = [Step(0, tuple(line.split())) for line in script.strip().splitlines()]
+    difference = compare([servers[0]], [servers[1]], protocol, [steps])
+    assert difference is None, difference
 
 
-def test_setting_a_group_back_wakes_nobody(servers: tuple[tuple[str, int], tuple[str, int]]) -> None:
+def test_setting_a_group_back_wakes_nobody(servers: tuple[Address, Address]) -> None:
     replies = []
     for server in servers:
         with RawRedis(server) as client, RawRedis(server) as waiting:
-            begin_anew(client)
+            client.call("FLUSHALL")
             client.call("XADD", "s", "1-0", "n", "1")
             client.call("XGROUP", "CREATE", "s", "g", "$")
             waiting.send("XREADGROUP", "GROUP", "g", "alice", "BLOCK", "0", "STREAMS", "s", ">")
