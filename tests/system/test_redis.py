@@ -189,7 +189,7 @@ def test_what_is_refused_within_multi_does_not_end_it(raw: Callable[..., RawRedi
         (b'\r\nECHO "a b"\n', b"$3\r\na b\r\n"),
         (b"*1\r\n:3\r\n", b"-ERR Protocol error: expected '$', got ':'\r\n"),
         (b"*1\r\n$536870913\r\n", b"-ERR Protocol error: invalid bulk length\r\n"),
-        (b"*99999999\r\n", b"-ERR Protocol error: invalid multibulk length\r\n"),
+        (b"*2147483648\r\n", b"-ERR Protocol error: invalid multibulk length\r\n"),
         (b'ECHO "a\r\n', b"-ERR Protocol error: unbalanced quotes in request\r\n"),
         (b"SET a b\r\n", b"-ERR 'set' is not served: Ottla holds streams, and no other data types\r\n"),
         (b"NOSUCH a b\r\n", b"-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' \r\n"),

@@ -26,7 +26,8 @@ REDIS_SETTINGS: Final = (
         "134217728",
         Range(1_048_576, 1_073_741_824),
         _LOW,
-        "The maximum size of all arguments of a command from a Redis client together, in bytes. Not a Kafka setting.",
+        "The maximum size of all arguments of a command from a Redis client together, in bytes; each counts 48 more. "
+        "Not a Kafka setting.",
     ),
     _setting(
         "redis.databases", _INT, "16", Range(1, 1_024), _LOW, "The number of Redis databases. Not a Kafka setting."

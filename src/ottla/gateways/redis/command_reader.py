@@ -13,7 +13,9 @@ from ottla.gateways.redis.numbers import find_integer
 from ottla.native import StreamAdds, cut_commands
 
 LINE_BYTES_MAX: Final = 64 * 1024
-ARGUMENTS_MAX: Final = 1024 * 1024
+ARGUMENTS_MAX: Final = (1 << 31) - 1
+ARGUMENT_BYTES: Final = 48
+"""What an argument takes in memory beside its own bytes, about: it counts as that long, and so does an empty one."""
 LOGIN_ARGUMENTS_MAX: Final = 10
 LOGIN_BULK_BYTES_MAX: Final = 16 * 1024
 
@@ -164,7 +166,7 @@ class CommandReader:
                         raise _protocol_error("invalid bulk length")
                     if self.is_limited and size > LOGIN_BULK_BYTES_MAX:
                         raise _protocol_error("unauthenticated bulk length")
-                    self._command_bytes += size
+                    self._command_bytes += size + ARGUMENT_BYTES
                     if self._command_bytes > self._command_bytes_max:
                         raise _protocol_error("the command is larger than redis.client.query.buffer.limit")
                     position = stop + 2

@@ -62,6 +62,20 @@ def test_mistakes_have_the_words_of_redis(data: bytes, reason: str) -> None:
         each.commands()
 
 
+def test_a_command_may_have_more_than_a_million_arguments() -> None:
+    count, each = 1024 * 1024 + 1, CommandReader(bulk_bytes_max=1_000, command_bytes_max=1 << 30)
+    each.feed(b"*%d\r\n" % count + b"$0\r\n\r\n" * count)
+    ((*arguments,),) = each.commands()
+    assert len(arguments) == count
+
+
+def test_arguments_without_a_byte_are_not_taken_for_nothing() -> None:
+    each = reader()
+    each.feed(b"*2147483647\r\n" + b"$0\r\n\r\n" * 100)
+    with pytest.raises(ProtocolError, match=r"redis\.client\.query\.buffer\.limit"):
+        each.commands()
+
+
 @pytest.mark.parametrize("module", [glob, inline, listpack, numbers, stream_id], ids=lambda each: each.__name__)
 def test_examples(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
