@@ -101,7 +101,8 @@ def main() -> None:  # noqa: C901
     measured(process, f"XREADGROUP of {JOBS} and XACK of {CLIENTS} clients, an entry", count // 10, work_by_many)
     measured(process, "XADD, one at a time", count // 20, add_singly)
     measure_latency(client)
-    measured(process, "XRANGE of all, an entry", count, lambda: client.call("XRANGE", KEY, "-", "+"))
+    held = client.call("XLEN", KEY)
+    measured(process, f"XRANGE of all {held:,}, an entry", held, lambda: client.call("XRANGE", KEY, "-", "+"))
     print(f"memory {process.memory_info().rss // 2**20} MiB")
 
 
