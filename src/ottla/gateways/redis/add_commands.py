@@ -15,7 +15,7 @@ from ottla.gateways.redis.session import Session
 from ottla.gateways.redis.stream import NODE_BYTES_MAX, NodeMissingError, Stream
 from ottla.gateways.redis.stream_id import ID_MAX, SEQUENCE_MAX, GivenId, id_bytes, id_text, parse_id
 from ottla.gateways.redis.stream_records import Configured, Set
-from ottla.gateways.redis.trimming import POLICIES, Options, is_acknowledged, parse_options, trim
+from ottla.gateways.redis.trimming import POLICIES, Options, is_acknowledged, parse_options, trim, trim_in_steps
 from ottla.native import StreamAdds
 from ottla.runtime.turns import Pace
 
@@ -138,7 +138,11 @@ def xtrim(session: Session, arguments: list[bytes]) -> Reply:
     stream = session.find(arguments[1])
     if stream is None:
         return 0
-    removed = trim(stream, options, session.now_ms)
+    return in_slices(session, [stream], _trim(session, stream, options))
+
+
+def _trim(session: Session, stream: Stream, options: Options) -> Steps:
+    removed = yield from trim_in_steps(stream, options, session.now_ms)
     if removed:
         session.keyspace.changed(stream)
     return removed

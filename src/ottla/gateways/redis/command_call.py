@@ -24,6 +24,7 @@ def call(session: Session, arguments: list[bytes], name: bytes | None = None) ->
     if work is not None and not work.is_over:
         raise UnfinishedError(work)
     session.work = None
+    session.arguments = arguments
     if work is not None and work.is_stale:
         work = None
     command = gateway.table.get(name or arguments[0].upper())
@@ -44,6 +45,8 @@ def call(session: Session, arguments: list[bytes], name: bytes | None = None) ->
         elif command is not None:
             gateway.statistics.rejected(command.name)
         raise
+    finally:
+        session.arguments = []
     assert command is not None
     if command.writes:
         for key in command.keys_of(arguments):

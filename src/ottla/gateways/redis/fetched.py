@@ -16,7 +16,7 @@ class Fetched:
     __slots__ = ("_bytes", "_entries")
 
     def __init__(self) -> None:
-        self._entries: dict[Node, tuple[int, dict[int, list[bytes]]]] = {}
+        self._entries: dict[Node, tuple[tuple[int, ...], dict[int, list[bytes]]]] = {}
         self._bytes = 0
 
     @property
@@ -33,10 +33,18 @@ class Fetched:
             )
         for node in nodes:
             if node.entries is not None:
-                self._entries[node] = node.last_id, node.entries
+                self._entries[node] = _state(node), node.entries
 
     def hold(self) -> None:
         """Give nodes back what they have let go of meanwhile. To be called right before the command runs."""
-        for node, (last_id, entries) in self._entries.items():
-            if node.entries is None and node.last_id == last_id:
-                node.entries = {at: fields for at, fields in entries.items() if not node.has_removed(at)}
+        for node, (state, entries) in self._entries.items():
+            if node.entries is None and node.last_id == state[0]:
+                if _state(node) == state:
+                    node.entries = entries
+                else:
+                    node.entries = {at: fields for at, fields in entries.items() if not node.has_removed(at)}
+
+
+def _state(node: Node) -> tuple[int, ...]:
+    """What is the same as long as a node has the same entries."""
+    return node.last_id, node.floor, node.deleted

@@ -1,7 +1,7 @@
 """Commands of consumer groups: XGROUP, XREADGROUP, XACK, XACKDEL, XNACK."""
 
 from bisect import bisect_right
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from heapq import merge
 from itertools import groupby, islice
 
@@ -27,7 +27,6 @@ from ottla.gateways.redis.stream_records import (
 )
 from ottla.gateways.redis.trimming import is_acknowledged
 from ottla.native import encode_entries
-from ottla.runtime.turns import Pace
 
 _NEW = b">"
 _NO_KEY = (
@@ -398,34 +397,40 @@ def xackdel(session: Session, arguments: list[bytes]) -> Reply:
 
 
 def _acknowledge_and_delete(session: Session, stream: Stream, group: Group, policy: str, texts: list[bytes]) -> Steps:
-    now_ms, keyspace, pace = session.now_ms, session.keyspace, Pace(SLICE)
+    now_ms, keyspace = session.now_ms, session.keyspace
     wanted = yield from parsed_ids(texts)
-    present: dict[int, bool] = {}
-    for at in wanted:
-        if pace.is_enough():
+    present: dict[int, None] = {}
+    for some in slices(wanted):
+        present.update(dict.fromkeys(at for at in some if stream.get(at) is not None))
+        if len(some) == SLICE:
             yield
-        present[at] = stream.get(at) is not None
     results: list[int] = []
-    for at in wanted:
-        if pace.is_enough():
+    for some in slices(wanted):
+        results += _done_and_deleted(stream, group, policy, some, present, now_ms)
+        if len(some) == SLICE:
             yield
-        if at not in group.pending:
-            results.append(-1)
-            continue
-        stream.mark(now_ms, Released(group.name, [id_bytes(at)]))
-        if not present[at]:
-            results.append(1)
-        elif policy == "acked" and not is_acknowledged(stream, at):
-            results.append(2)
-        else:
-            present[at] = False
-            delete(stream, [at], now_ms)
-            if policy == "delref":
-                release_everywhere(stream, [at], now_ms)
-            results.append(1)
     keyspace.changed(stream)
     yield from let_go(present, wanted)
     return (yield from array_of(results, result))
+
+
+def _done_and_deleted(
+    stream: Stream, group: Group, policy: str, wanted: Sequence[int], present: dict[int, None], now_ms: int
+) -> list[int]:
+    """What becomes of each of some ids, which may be the same ones; entries that are `present` are in the stream."""
+    done = dict.fromkeys((at for at in wanted if at in group.pending), 1)
+    if done:
+        stream.mark(now_ms, Released(group.name, [id_bytes(at) for at in done]))
+    going = [at for at in done if at in present]
+    if policy == "acked":
+        kept = {at for at in going if not is_acknowledged(stream, at)}
+        done.update(dict.fromkeys(kept, 2))
+        going = [at for at in going if at not in kept]
+    if going:
+        delete(stream, going, now_ms)
+    if policy == "delref":
+        release_everywhere(stream, going, now_ms)
+    return [done.pop(at, -1) for at in wanted]
 
 
 def xnack(session: Session, arguments: list[bytes]) -> Reply:

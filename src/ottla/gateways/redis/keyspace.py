@@ -255,9 +255,9 @@ class Keyspace:
 
     def dismantle(self, groups: Iterable[Group]) -> None:
         """Groups are gone: free what they have a part at a time."""
-        large = [each for each in groups if len(each.pending) > FREED_AT_ONCE]
-        if large:
-            self._broker.tasks.spawn(_dismantle(large), "redis-free-groups")
+        gone = list(groups)
+        if sum(len(each.pending) for each in gone) > FREED_AT_ONCE:
+            self._broker.tasks.spawn(_dismantle(gone), "redis-free-groups")
 
     def revive(self, stream: Stream, now_ms: int) -> bool:
         """Another protocol has written to a topic without a key: make the key anew; returns whether there is one."""

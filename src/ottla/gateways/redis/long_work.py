@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 SLICE: Final = 1_000
 """Entries that a command deals with in one turn: some milliseconds."""
 
+_KEPT_ARGUMENTS: Final = 2_000
+"""More than so many arguments are let go of bit by bit when the command is over."""
+
 Steps = Generator[None, None, Any]
 """What a command does, and its reply at the end: whatever stands between two yields is done in one turn."""
 
@@ -116,6 +119,7 @@ class Work:
         self._reply: Reply = None
         self._error: Exception | None = None
         self._streams = list(dict.fromkeys(streams))
+        self._arguments = session.arguments
         for stream in self._streams:
             self._keyspace.hold(stream, self)
         self._task = session.gateway.broker.tasks.spawn(self._run(), "redis-long-work")
@@ -134,6 +138,9 @@ class Work:
         for stream in self._streams:
             self._keyspace.let_go(stream)
         self._keyspace.serve_waiters()
+        if self._error is None and len(self._arguments) > _KEPT_ARGUMENTS:  # with an error it may be run again
+            for _ in let_go(self._arguments):
+                await next_turn()
 
     async def _work(self) -> None:
         """Do what is left, up to the reply, or an error."""

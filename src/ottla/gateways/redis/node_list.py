@@ -29,6 +29,18 @@ _SPARE_MIN: Final = 4096
 """So many nodes at the front that are gone are let go of, once they are half of all."""
 _BLOCK: Final = 1024
 """So many nodes are counted at a time."""
+_SINGLY_MAX: Final = 4
+"""So many nodes that are gone are taken out of the columns one by one; each time what lies behind them moves."""
+_COLUMN_NAMES: Final = (
+    "_first_ms",
+    "_first_sequences",
+    "_last_ms",
+    "_last_sequences",
+    "_offsets",
+    "_counts",
+    "_deleted",
+    "_sizes",
+)
 _COLUMNS: Final = frozenset(
     {"first_id", "last_id", "offset", "count", "deleted", "size", "written_id", "entries", "grows"}
 )
@@ -86,16 +98,7 @@ class NodeList(Sequence[Node]):
 
     @property
     def _columns(self) -> tuple["array[int]", ...]:
-        return (
-            self._first_ms,
-            self._first_sequences,
-            self._last_ms,
-            self._last_sequences,
-            self._offsets,
-            self._counts,
-            self._deleted,
-            self._sizes,
-        )
+        return tuple(getattr(self, name) for name in _COLUMN_NAMES)
 
     # --- asking -----------------------------------------------------------------------------------------------------
 
@@ -177,15 +180,6 @@ class NodeList(Sequence[Node]):
             index += _BLOCK
         return index, total
 
-    @property
-    def first_ids(self) -> list[int]:
-        """Where the nodes begin."""
-        start = self._start
-        return [
-            ms << 64 | sequence
-            for ms, sequence in zip(self._first_ms[start:], self._first_sequences[start:], strict=True)
-        ]
-
     # --- changing ---------------------------------------------------------------------------------------------------
 
     def append(self, node: Node) -> None:
@@ -209,13 +203,23 @@ class NodeList(Sequence[Node]):
         self._live[node.first_id] = node
         self._sizes[at] = self._counts[at] = 0
 
-    def pop(self, index: int) -> Node:
-        """A node is gone."""
-        node = self[index]
-        for column in self._columns:
-            del column[index + self._start]
-        self._forget(node.first_id)
-        return node
+    def remove_all(self, nodes: Iterable[Node]) -> None:
+        """Nodes are gone."""
+        places = sorted(self.end_of(node.first_id) - 1 for node in nodes)
+        front = 0
+        while front < len(places) and places[front] == front:
+            front += 1
+        inner = [at + self._start for at in places[front:]]
+        for at in inner:
+            self._forget(self._first_ms[at] << 64 | self._first_sequences[at])
+        if len(inner) <= _SINGLY_MAX:
+            for at in reversed(inner):
+                for column in self._columns:
+                    del column[at]
+        else:
+            for name in _COLUMN_NAMES:
+                setattr(self, name, _without(getattr(self, name), inner))
+        self.drop_first(front)
 
     def drop_first(self, count: int) -> None:
         """So many nodes at the beginning are gone."""
@@ -343,6 +347,16 @@ class NodeList(Sequence[Node]):
         for column in self._columns:
             column[:] = array(column.typecode, [column[at] for at in kept])
         self._start = 0
+
+
+def _without(column: "array[int]", places: Sequence[int]) -> "array[int]":
+    """A column without some places, which ascend."""
+    kept, size = array(column.typecode), column.itemsize
+    data, begin = memoryview(column).cast("B"), 0
+    for at in (*places, len(column)):
+        kept.frombytes(data[begin * size : at * size])
+        begin = at + 1
+    return kept
 
 
 def _numbers(ids: Iterable[bytes]) -> "array[int]":

@@ -1,6 +1,6 @@
 """Commands that read entries: XLEN, XRANGE, XREVRANGE, XREAD, and what XREADGROUP shares with that."""
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from itertools import islice
 from typing import Final
 
@@ -8,13 +8,12 @@ from msgspec import Struct
 
 from ottla.gateways.redis.error import SYNTAX, RedisError
 from ottla.gateways.redis.long_reply import LongReplyError, Span, span_of
-from ottla.gateways.redis.long_work import Steps, array_of_entries, in_slices
+from ottla.gateways.redis.long_work import SLICE, Steps, array_of_entries, chunks, in_slices, let_go
 from ottla.gateways.redis.numbers import integer, timeout_ms
-from ottla.gateways.redis.reply import NULL_ARRAY, RESP3, Pairs, Raw, Reply, bulk
+from ottla.gateways.redis.reply import NULL_ARRAY, RESP3, Pairs, Reply, bulk
 from ottla.gateways.redis.session import BlockError, Session
 from ottla.gateways.redis.stream import Stream
 from ottla.gateways.redis.stream_id import id_text, parse_end, parse_id, parse_start
-from ottla.native import encode_entries
 
 _WITH_NUMBER: Final = frozenset({b"BLOCK", b"COUNT", b"MAXCOUNT", b"MAXSIZE", b"CLAIM"})
 
@@ -61,12 +60,6 @@ def _entries(stream: Stream, first: int, last: int, count: int | None, *, is_rev
             raise LongReplyError([span])
     entries = stream.reverse_range(first, last) if is_reverse else stream.range(first, last)
     return (yield from array_of_entries(islice(entries, count)))
-
-
-def entries_reply(entries: Iterator[tuple[int, list[bytes]]]) -> Raw:
-    """Entries with their ids and fields."""
-    found = list(entries)
-    return Raw(b"*%d\r\n%b" % (len(found), encode_entries(found)))
 
 
 class ReadOptions(Struct):
@@ -238,12 +231,17 @@ def _found(
             if span is not None:
                 items.append((key, span))
                 continue
-            found = list(islice(stream.range(entry_id + 1, stream.last_id), options.count))
+            found = []
+            for some in chunks(islice(stream.range(entry_id + 1, stream.last_id), options.count)):
+                found += some
+                if len(some) == SLICE:
+                    yield
         else:
             continue
         found = [each for each in found if room.take(each[1])] if room.is_bounded else found
         if found:
-            items.append((key, entries_reply(iter(found))))
+            items.append((key, (yield from array_of_entries(found))))
+            yield from let_go(found)
     return items
 
 

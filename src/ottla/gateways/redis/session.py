@@ -61,6 +61,7 @@ class Session:
         "_shown",
         "access",
         "address",
+        "arguments",
         "checked",
         "commands",
         "connected_ms",
@@ -120,6 +121,8 @@ class Session:
         self._shown = shown
         self.checked: tuple[bytes, bytes, bool] | None = None
         """A name, a password, and whether it is right: what AUTH waited for."""
+        self.arguments: list[bytes] = []
+        """Those of the command under way. One that is done in slices is let go of them at its end."""
         self.work: Work | None = None
         """What the command under way has not done yet."""
         self.held_bytes = 0

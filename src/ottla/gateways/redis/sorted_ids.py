@@ -4,7 +4,7 @@ blocks   [ 5-0 5-1 6-0 ][ 7-0 .. 9-2 ][ 9-3 .. ]      up to 1,024 ids each, none
 lasts    [ 6-0         , 9-2         , 12-0    ]      the last id of each
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from operator import lt
 from typing import Final
@@ -12,6 +12,8 @@ from typing import Final
 BLOCK_IDS: Final = 512
 """A block with twice as many is halved."""
 BLOCKS_FREED_AT_ONCE: Final = 50
+TOGETHER_MIN: Final = 8
+"""So many ids that come into a block, or go, are dealt with as one: the block is made anew."""
 
 
 class SortedIds:
@@ -69,35 +71,77 @@ class SortedIds:
 
     def add_all(self, ids: list[int]) -> None:
         """Ids come, those that are there stay."""
+        lasts = self._lasts
+        if not all(map(lt, ids, ids[1:])):
+            ids = sorted(set(ids))
+        at = 0
+        while at < len(ids):
+            index = bisect_left(lasts, ids[at])
+            if index == len(lasts):
+                self._extend(ids[at:])
+                return
+            end = bisect_right(ids, lasts[index], at)
+            if end - at < TOGETHER_MIN:
+                for entry_id in ids[at:end]:
+                    self.add(entry_id)
+            else:
+                self._merge(index, ids[at:end])
+            at = end
+
+    def _extend(self, ids: list[int]) -> None:
+        """Ids come behind all others."""
         blocks, lasts = self._blocks, self._lasts
-        if not 0 < len(ids) <= BLOCK_IDS or (lasts and lasts[-1] >= ids[0]) or not all(map(lt, ids, ids[1:])):
-            for entry_id in ids:
-                self.add(entry_id)
-            return
-        if not blocks or len(blocks[-1]) >= BLOCK_IDS:
-            blocks.append([])
-            lasts.append(0)
-        blocks[-1] += ids
-        lasts[-1] = ids[-1]
         self._count += len(ids)
+        at = 0
+        while at < len(ids):
+            if not blocks or len(blocks[-1]) >= BLOCK_IDS:
+                blocks.append([])
+                lasts.append(0)
+            some = ids[at : at + BLOCK_IDS]
+            blocks[-1] += some
+            lasts[-1] = some[-1]
+            at += len(some)
+
+    def _merge(self, index: int, ids: list[int]) -> None:
+        """Ids come into a block, none of them behind its last."""
+        blocks, lasts = self._blocks, self._lasts
+        block = list(dict.fromkeys(sorted([*blocks[index], *ids])))
+        self._count += len(block) - len(blocks[index])
+        parts = [block]
+        if len(block) > 2 * BLOCK_IDS:
+            parts = [block[at : at + BLOCK_IDS] for at in range(0, len(block), BLOCK_IDS)]
+        blocks[index : index + 1] = parts
+        lasts[index : index + 1] = [each[-1] for each in parts]
 
     def remove_all(self, ids: list[int]) -> None:
         """Ids that are there go, each named once."""
-        if not ids:
-            return
-        at = bisect_left(self._lasts, ids[0])
-        block = self._blocks[at]
+        if not all(map(lt, ids, ids[1:])):
+            ids = sorted(ids)
+        at = 0
+        while at < len(ids):
+            index = bisect_left(self._lasts, ids[at])
+            end = bisect_right(ids, self._lasts[index], at)
+            if end - at < TOGETHER_MIN:
+                for entry_id in ids[at:end]:
+                    self.remove(entry_id)
+            else:
+                self._cut(index, ids[at:end])
+            at = end
+
+    def _cut(self, index: int, ids: list[int]) -> None:
+        """Ids of a block go."""
+        block = self._blocks[index]
         within = bisect_left(block, ids[0])
-        if block[within : within + len(ids)] != ids:
-            for entry_id in ids:
-                self.remove(entry_id)
-            return
-        del block[within : within + len(ids)]
+        if block[within : within + len(ids)] == ids:
+            del block[within : within + len(ids)]
+        else:
+            going = set(ids)
+            block = self._blocks[index] = [each for each in block if each not in going]
         self._count -= len(ids)
         if not block:
-            del self._blocks[at], self._lasts[at]
+            del self._blocks[index], self._lasts[index]
         else:
-            self._lasts[at] = block[-1]
+            self._lasts[index] = block[-1]
 
     def remove(self, entry_id: int) -> None:
         """An id that is there goes."""

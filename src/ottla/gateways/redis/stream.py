@@ -64,6 +64,7 @@ class Stream:
         "groups",
         "idempotence",
         "identity",
+        "is_anew",
         "is_dropped",
         "journal",
         "key",
@@ -92,6 +93,8 @@ class Stream:
         """Nodes that are not in the index as they are (`ottla.gateways.redis.stream_index`)."""
         self.gone: list[int] = []
         """The first ids of nodes that are gone and may be in the index."""
+        self.is_anew = False
+        """Whether all nodes that are in the index are gone: it is to be written as a whole."""
         self.garbage = 0
         """How many records of the log are of no use once there is a snapshot behind them."""
         self.unwritten: list[Node] = []
@@ -448,28 +451,30 @@ class Stream:
     def remove(self, ids: Sequence[int], max_deleted_id: int) -> None:
         """Entries that are there are deleted."""
         self.modified += 1
+        emptied: list[Node] = []
         for entry_id in ids:
             index = self._index_of(entry_id)
             if index is None:
                 continue  # it lay before the start of the log that was read
             node = self.nodes.take(index)
-            if node.count == 1:
-                self._drop(index)
+            if not node.count:
+                continue
+            node.remove(entry_id)
+            if not node.count:
+                emptied.append(node)
             else:
-                node.remove(entry_id)
                 self.changed.add(node)
             self.length -= 1
             self.garbage += 1
             if entry_id == self._first_id:
                 self._first_id = None
+        if emptied:
+            self.changed.difference_update(emptied)
+            self.gone += [node.first_id for node in emptied]
+            self.nodes.remove_all(emptied)
         self.max_deleted_id = max(self.max_deleted_id, max_deleted_id)
         if not self.length:
             self._first_id = 0
-
-    def _drop(self, index: int) -> None:
-        node = self.nodes.pop(index)
-        self.changed.discard(node)
-        self.gone.append(node.first_id)
 
     def trim(self, floor: int, part: int) -> None:
         """Entries below an id are deleted, `part` of them in a node that stays."""
@@ -503,9 +508,15 @@ class Stream:
         self.key = None
         self.modified += 1
         self.garbage += self.length
-        self.gone += self.nodes.first_ids
-        self.changed.clear()
+        self._forget_nodes()
         self._clear()
+
+    def _forget_nodes(self) -> None:
+        """All nodes are gone: that takes the same time however many they are."""
+        if self.nodes:
+            self.gone.clear()
+            self.is_anew = True
+        self.changed.clear()
 
     def load_entry(self, entry_id: int, offset: int, *, begins: bool) -> None:
         """For loading: the record of an entry, in the order of the log."""
@@ -526,8 +537,7 @@ class Stream:
 
     def clear_nodes(self) -> None:
         """For loading: there are no entries, and others follow."""
-        self.gone += self.nodes.first_ids
-        self.changed.clear()
+        self._forget_nodes()
         self.nodes = NodeList(self.changed)
         self.length, self._first_id = 0, 0
 

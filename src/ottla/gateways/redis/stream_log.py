@@ -59,6 +59,8 @@ LOAD_BYTES: Final = 4 * 1024 * 1024
 FREED_RECORDS_MIN: Final = 10_000
 """So many records at least are to be freed at a time: that costs a snapshot of the groups."""
 READ_BYTES: Final = 64 * 1024
+NODES_READ_BYTES: Final = 256 * 1024
+"""So much of what nodes need is read and made entries of in one turn."""
 REPLY_READ_BYTES: Final = 128 * 1024
 NEIGHBOURS: Final = 8
 """So many nodes before the one that is needed are read with it at least, where a stream is read from its end."""
@@ -595,7 +597,7 @@ class StreamLog:
         partition = self._broker.replicas.find(self.topic, 0)
         if partition is None or stream.key is None:
             return
-        is_whole = self._index_rows + len(stream.changed) > 3 * len(stream.nodes) + INDEX_RECORDS
+        is_whole = stream.is_anew or self._index_rows + len(stream.changed) > 3 * len(stream.nodes) + INDEX_RECORDS
         nodes = stream.nodes.live if is_whole else [node for node in stream.changed if node.is_written]
         if any(not node.is_written for node in nodes):
             return
@@ -608,6 +610,7 @@ class StreamLog:
         stream.changed.clear()
         stream.nodes.settle_all(changed)
         stream.gone.clear()
+        stream.is_anew = False
         self._is_indexing = True
         path = f"{partition.log.directory}/{FILE_NAME}"
         self._broker.tasks.spawn(self._write_index(path, data, is_whole=is_whole), "redis-index")
@@ -665,7 +668,9 @@ class StreamLog:
         filling = _Filling(stream, nodes)
         offset, used = filling.nodes[0].offset, 0
         while filling.nodes and offset < partition.high_watermark:
-            data = await partition.read_bytes(offset, min(max(READ_BYTES, read_bytes - used), LOAD_BYTES))
+            if used:
+                await next_turn()
+            data = await partition.read_bytes(offset, min(max(READ_BYTES, read_bytes - used), NODES_READ_BYTES))
             used += len(data)
             decoded, end_offset = _decoded(data, offset)
             for _, _, _, value, headers in decoded:

@@ -1,15 +1,18 @@
 """The options by which XADD and XTRIM say what is to be removed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from msgspec import Struct
 
+from ottla.gateways.redis.deletion import delete
 from ottla.gateways.redis.error import SYNTAX, RedisError
+from ottla.gateways.redis.long_work import SLICE, Steps, slices
 from ottla.gateways.redis.numbers import integer
 from ottla.gateways.redis.stream import NodeLimits, Stream
 from ottla.gateways.redis.stream_id import GivenId, floor_bytes, id_bytes, parse_given_id, parse_id
-from ottla.gateways.redis.stream_records import Trimmed
+from ottla.gateways.redis.stream_records import Released, Trimmed
 
 LIMIT_MAX: Final = 1_000_000
 LIMIT_WITHOUT_NODES: Final = 10_000
@@ -115,14 +118,25 @@ def _check(options: Options, *, is_add: bool) -> None:
 
 def trim(stream: Stream, options: Options, now_ms: int) -> int:
     """Remove what the options say; returns how many entries that were. Raises NodeMissingError before any change."""
+    steps = trim_in_steps(stream, options, now_ms)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as over:
+            removed: int = over.value
+            return removed
+
+
+def trim_in_steps(stream: Stream, options: Options, now_ms: int) -> Steps:
+    """The same a slice at a time."""
     limit = _limit(options, stream.limits)
     if options.policy == "acked":
-        return _trim_acknowledged(stream, options, limit, now_ms)
+        return (yield from _trim_acknowledged(stream, options, limit, now_ms))
     removed, floor, part = plan(stream, options, limit)
     if removed or (stream.nodes and stream.nodes[0].last_id < floor):  # a node may hold nothing but deleted entries
         stream.mark(now_ms, Trimmed(floor_bytes(floor), part))
         if options.policy == "delref":
-            release_below(stream, floor, now_ms)
+            yield from release_below(stream, floor, now_ms)
     return removed
 
 
@@ -134,14 +148,14 @@ def plan(stream: Stream, options: Options, limit: int) -> tuple[int, int, int]:
     return stream.plan_trim_id(options.id_min, limit, approximate=options.is_approximate)
 
 
-def release_below(stream: Stream, floor: int, now_ms: int) -> None:
+def release_below(stream: Stream, floor: int, now_ms: int) -> Iterator[None]:
     """Entries below an id are pending in no group any more."""
-    from ottla.gateways.redis.stream_records import Released
-
     for group in stream.groups.values():
-        ids = [id_bytes(entry_id) for entry_id, _ in group.pending_from(0, floor - 1)]
-        if ids:
+        while ids := [id_bytes(entry_id) for entry_id, _ in islice(group.pending_from(0, floor - 1), SLICE)]:
             stream.mark(now_ms, Released(group.name, ids))
+            if len(ids) < SLICE:
+                break
+            yield
 
 
 def is_acknowledged(stream: Stream, entry_id: int) -> bool:
@@ -149,12 +163,15 @@ def is_acknowledged(stream: Stream, entry_id: int) -> bool:
     return all(entry_id <= group.last_id and entry_id not in group.pending for group in stream.groups.values())
 
 
-def _trim_acknowledged(stream: Stream, options: Options, limit: int, now_ms: int) -> int:
-    from ottla.gateways.redis.deletion import delete
-
+def _trim_acknowledged(stream: Stream, options: Options, limit: int, now_ms: int) -> Steps:
     over = stream.length - options.length_max if options.length_max is not None else stream.length
     going: list[int] = []
+    looked = 0
     for node in stream.nodes:
+        looked += node.count
+        if looked >= SLICE:
+            looked = 0
+            yield
         if over - len(going) <= 0 or (options.id_min is not None and node.first_id >= options.id_min):
             break
         entries = [entry_id for entry_id, _ in stream.range(node.first_id, node.last_id)]
@@ -169,8 +186,10 @@ def _trim_acknowledged(stream: Stream, options: Options, limit: int, now_ms: int
             if limit and len(going) + len(free) > limit:
                 break
         going += free
-    if going:
-        delete(stream, going, now_ms, raises_tombstone=False)
+    for some in slices(going):
+        delete(stream, some, now_ms, raises_tombstone=False)
+        if len(some) == SLICE:
+            yield
     return len(going)
 
 

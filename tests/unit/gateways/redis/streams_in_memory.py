@@ -8,7 +8,15 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import Mock, patch
 
-from ottla.gateways.redis import add_commands, group_commands, info_commands, long_work, pending_commands
+from ottla.gateways.redis import (
+    add_commands,
+    group_commands,
+    info_commands,
+    long_work,
+    pending_commands,
+    read_commands,
+    trimming,
+)
 from ottla.gateways.redis import stream_records as records
 from ottla.gateways.redis.command_call import call
 from ottla.gateways.redis.command_statistics import CommandStatistics
@@ -27,7 +35,8 @@ from ottla.model.principal import ANONYMOUS
 def slices_of(count: int) -> Iterator[None]:
     """Commands deal with so many entries in one turn."""
     with ExitStack() as patches:
-        for module in (long_work, add_commands, group_commands, info_commands, pending_commands):
+        sliced = (long_work, add_commands, group_commands, info_commands, pending_commands, read_commands, trimming)
+        for module in sliced:
             patches.enter_context(patch.object(module, "SLICE", count))
         yield
 

@@ -42,6 +42,8 @@ _COMMAND = st.one_of(
     _words(b"XRANGE", b"s", _ID, b"+", _COUNT),
     _words(b"XREAD", _COUNT, b"STREAMS", b"s", b"s", _ID, b"0"),
     _words(b"XTRIM", b"s", b"MAXLEN", st.sampled_from((b"1", b"4"))),
+    _words(b"XTRIM", b"s", b"MINID", _ID, st.sampled_from((b"DELREF", b"ACKED"))),
+    _words(b"XTRIM", b"s", b"MAXLEN", b"~", b"2", st.sampled_from((b"DELREF", b"ACKED"))),
     _words(b"XGROUP", b"SETID", b"s", b"g", st.sampled_from((b"0", b"4-0", b"$"))),
     _words(b"XGROUP", b"DELCONSUMER", b"s", b"g", _NAME),
     _words(b"XREADGROUP", b"GROUP", b"g", _NAME, _COUNT, b"STREAMS", b"s", _AFTER),

@@ -21,6 +21,7 @@ def test_it_is_as_a_sorted_set(changes: list[tuple[bool, int]], first: int, last
     model: set[int] = set()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sorted_ids, "BLOCK_IDS", 3)
+        patch.setattr(sorted_ids, "TOGETHER_MIN", 2)
         ids = SortedIds()
         for is_coming, each in changes:
             if is_coming:
@@ -41,6 +42,7 @@ def test_several_at_a_time_are_as_one_by_one(changes: list[tuple[bool, list[int]
     model: set[int] = set()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sorted_ids, "BLOCK_IDS", 3)
+        patch.setattr(sorted_ids, "TOGETHER_MIN", 2)
         ids = SortedIds()
         for is_coming, some in changes:
             if is_coming:
