@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 from ottla.native import crc32c, decompress, snappy_chunks
 from ottla.native.errors import KernelError
+from ottla.network.tls_transport import FIRST_BYTES, REPLIES_BYTES_MAX
 
 PIECE_BYTES: Final = 64 * 1024
 SNAPPY_CODEC: Final = 2
@@ -185,18 +186,32 @@ class TlsLayer:
         return str(names[-1]) if names else ""
 
     def received(self, data: bytes) -> Iterator[bytes]:
-        """Go on with the handshake, or decrypt."""
-        self._incoming.write(data)
+        """Go on with the handshake, or decrypt: a little at a time, for OpenSSL does all that it is asked in what it is
+        given before it returns (`ottla.network.tls_transport`).
+        """
+        for at in range(0, len(data), FIRST_BYTES):
+            self._incoming.write(data[at : at + FIRST_BYTES])
+            yield from self._opened()
+
+    def _opened(self) -> Iterator[bytes]:
         try:
             if not self.is_ready:
                 self._tls.do_handshake()
                 self.is_ready = True
-            while piece := self._tls.read(PIECE_BYTES):
+            while piece := self._read():
                 yield piece
         except ssl.SSLWantReadError:
             return
         except ssl.SSLError as error:
             raise LayerError(f"TLS: {error.reason or error}") from None
+
+    def _read(self) -> bytes:
+        before = self._outgoing.pending
+        try:
+            return self._tls.read(PIECE_BYTES)
+        finally:
+            if self._outgoing.pending - before > REPLIES_BYTES_MAX:
+                raise LayerError("TLS: it asks for other keys again and again")
 
     def sent(self, data: bytes) -> bytes:
         """Encrypt."""

@@ -1,10 +1,12 @@
 """TLS and compression of a connection, against the clients of other implementations."""
 
 import contextlib
+import socket
 import ssl
 import subprocess
 import zlib
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from ottla.gateways.nsq.layers import (
     TlsLayer,
     tls_context,
 )
+from tests.unit.network.key_updates import AskingClient, openssl
 
 TEXT = b"the same again and again, " * 20_000
 CODES = bytes(range(256)) * 300
@@ -188,3 +191,36 @@ def test_a_client_whose_certificate_is_not_believed_is_told_why(certificate: Pat
 def test_what_is_no_tls_is_refused(certificate: Path) -> None:
     with pytest.raises(LayerError, match="TLS"):
         meant(TlsLayer(tls_context(str(certificate), "", "", "")).received(b"SUB t c\n" * 10))
+
+
+OPENSSL = openssl()
+
+
+@pytest.mark.skipif(OPENSSL is None, reason="Python has its OpenSSL inside")
+def test_who_asks_for_other_keys_again_and_again_is_refused_and_who_does_now_and_then_is_not(certificate: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def ask() -> int:
+            client = AskingClient(OPENSSL, listening.getsockname())
+            for _ in range(5):
+                assert client.asks()
+                assert client.says(b"now and then") == b"now and then"
+            count = next((number for number in range(200_000) if not client.asks()), -1)
+            client.close()
+            return count
+
+        def echo() -> None:
+            while data := connection.recv(1 << 16):
+                for piece in layer.received(data):
+                    received.append(piece)
+                    connection.sendall(layer.sent(piece))
+                connection.sendall(layer.take_output())
+
+        with ThreadPoolExecutor(1) as threads:
+            asked = threads.submit(ask)
+            connection, _ = listening.accept()
+            layer, received = TlsLayer(tls_context(str(certificate), "", "", "")), list[bytes]()
+            with connection, pytest.raises(LayerError, match="asks for other keys again and again"):
+                echo()
+            assert received == [b"now and then"] * 5
+            assert asked.result(60) >= 0
