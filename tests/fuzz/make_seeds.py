@@ -529,7 +529,12 @@ def share_reads() -> Seeds:
     )
     yield "asked", said(*((ASKED, messages.encode(each)) for each in asked))
     yield "anew", said(*((ASKED, messages.encode(replace(each, incarnation=at))) for at, each in enumerate(asked)))
-    for each in (*asked, messages.Begin("c", [(UUID(int=1).bytes, 0, -1)]), messages.Readers("c", bytes(16))):
+    for each in (
+        *asked,
+        messages.Begin("c", [(UUID(int=1).bytes, 0, -1)]),
+        messages.Readers("c", bytes(16)),
+        messages.Look("c", bytes(16)),
+    ):
         yield type(each).__name__.lower(), said((ASKED, messages.encode(each)))
     far = [messages.Settlement(1, "a", [(0, (1 << 63) - 1, 1), (5, 0, 4)], (1 << 48) - 1, (1 << 48) - 1, 0, 0)]
     yield "far", said((ASKED, messages.encode(take)), (ASKED, messages.encode(messages.Settle(1, far))))

@@ -36,6 +36,12 @@ def closed(client: NsqClient) -> None:
     client.close()
 
 
+def until_the_end(client: NsqClient) -> None:
+    """Errors of what was not stored before, and the end. Raises EOFError."""
+    while client.frame()[0] == 1:
+        pass
+
+
 def finished(client: NsqClient, count: int) -> list[Message]:
     """So many messages, each finished when it comes."""
     found = []
@@ -136,6 +142,27 @@ def test_an_ephemeral_channel_of_three_brokers_goes_with_its_last_client(cluster
         lambda: all(b"passing" not in request(each, "GET", "/stats?format=json")[1] for each in brokers(cluster)),
         "the topic is gone with its channel",
     )
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_an_emptied_channel_has_nothing_but_what_comes_later_and_a_deleted_one_no_clients(
+    cluster: Cluster, at: int
+) -> None:
+    topic = f"emptied-{at}"
+    NsqClient(address(brokers(cluster)[0])).publish(topic, *(b"m%d" % number for number in range(5)))
+    leader = cluster.leader(topic)
+    other, third = (each for each in brokers(cluster) if each is not leader)
+    asked = (leader, other, third)[at]
+    client = NsqClient(address(other)).subscribe(topic, "c", 1)
+    assert client.message().attempts == 1
+    assert request(asked, "POST", f"/channel/empty?topic={topic}&channel=c")[0] == 200
+    NsqClient(address(leader)).publish(topic, b"new")
+    message = client.message()
+    assert message.body == b"new", "and what it held before takes no room"
+    client.finish(message)
+    assert request(asked, "POST", f"/channel/delete?topic={topic}&channel=c")[0] == 200
+    with pytest.raises(EOFError):
+        until_the_end(client)
 
 
 def test_a_client_goes_on_at_a_broker_that_is_left_when_the_leader_is_killed(cluster: Cluster) -> None:

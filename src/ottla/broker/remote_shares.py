@@ -11,21 +11,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import zlib
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 import msgspec
 
 from ottla.broker import share_read_messages as messages
 from ottla.broker.access import Authorizer, Operation, ResourceType, require
-from ottla.broker.remote_settlements import RemoteSettlements
+from ottla.broker.remote_leader import TIMEOUT_MS, RemoteLeader
 from ottla.broker.share_read_channel import RemoteReaders
-from ottla.broker.share_read_messages import Event, Message, Part, Readers, Settlement, Take, Wanted, Watch
-from ottla.client.errors import ClientError, UnsupportedApiError, error_code
+from ottla.broker.share_read_messages import Event, Look, Part, Readers, Settlement, Take, Wanted
+from ottla.client.errors import ClientError, error_code
 from ottla.metadata.image.image import NO_LEADER, MetadataImage
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
@@ -43,19 +42,14 @@ if TYPE_CHECKING:
     from ottla.runtime.rng import Rng
     from ottla.runtime.tasks import Tasks
 
-logger = logging.getLogger(__name__)
-
-TIMEOUT_MS: Final = 30_000
-WATCH_MS: Final = 5_000
 LANES: Final = 4
 """Connections to each leader for `Take`: one that waits for the disk holds up those behind it."""
+LOOK_MS: Final = 2_000
 CLOSING_S: Final = 1.0
 """Who reads anew waits for so long until its leader knows what was said before."""
 TAKEN_TOGETHER_MAX: Final = 64
 """Readers whose records one answer brings."""
 NOTHING: Final = Part()
-
-T = TypeVar("T")
 
 OnChange = Callable[[object], None]
 
@@ -80,7 +74,7 @@ class RemoteShares:
         self._current_image = current_image
         self._broker_id = broker_id
         self._authorizer = authorizer
-        self._leaders: dict[int, _Leader] = {}
+        self._leaders: dict[int, RemoteLeader] = {}
         self._shares: dict[ShareKey, RemoteShare] = {}
         self._numbers = count(1)
 
@@ -104,8 +98,8 @@ class RemoteShares:
         if share is None:
             leader = self._leaders.get(leader_id)
             if leader is None:
-                leader = self._leaders[leader_id] = _Leader(self, leader_id)
-            share = self._shares[key] = RemoteShare(key, next(self._numbers), leader)
+                leader = self._leaders[leader_id] = RemoteLeader(leader_id, self.remote, self.incarnation, self.tasks)
+            share = self._shares[key] = RemoteShare(key, next(self._numbers), leader, self._forget)
         return share
 
     async def has_readers(self, group_id: str, topic_id: UUID) -> bool:
@@ -117,82 +111,20 @@ class RemoteShares:
                     return True
         return False
 
-    def forget(self, share: RemoteShare) -> None:
+    async def look(self, group_id: str, topic_id: UUID) -> None:
+        """Have readers at other brokers begin anew; those that do not answer look by themselves within seconds."""
+        asked = messages.encode(Look(group_id, topic_id.bytes))
+        others = sorted(self._current_image().active_brokers() - {self._broker_id})
+        await asyncio.gather(*(self._look(broker_id, asked) for broker_id in others))
+
+    async def _look(self, broker_id: int, asked: bytes) -> None:
+        with contextlib.suppress(ClientError, ApiError):
+            await self.remote.ask(broker_id, asked, "settle", LOOK_MS)
+
+    def _forget(self, share: RemoteShare) -> None:
         """A share partition is lost, or nobody reads it any more."""
         if self._shares.get(share.key) is share:
             del self._shares[share.key]
-
-
-class _Leader:
-    """Another broker, and what is read there."""
-
-    def __init__(self, shares: RemoteShares, broker_id: int) -> None:
-        self.broker_id = broker_id
-        self.shares = shares
-        self.watched: dict[int, RemoteShare] = {}
-        """By number, those that it has been asked for."""
-        self.closing: dict[ShareKey, asyncio.Future[None]] = {}
-        """Those that nobody reads any more, until it has heard of it, and of what was said of them before."""
-        self.settlements = RemoteSettlements(self._ask_to_settle, shares.incarnation, shares.tasks)
-        self._is_watching = False
-        self._is_older = False
-
-    async def ask(self, message: Message, lane: str, decode: Callable[[bytes], T], timeout_ms: int = TIMEOUT_MS) -> T:
-        """Raises ApiError, LEADER_NOT_AVAILABLE where it cannot be reached or understood."""
-        try:
-            answer = decode(await self.shares.remote.ask(self.broker_id, messages.encode(message), lane, timeout_ms))
-        except UnsupportedApiError as error:
-            raise self._older() from error
-        except (ClientError, msgspec.DecodeError) as error:
-            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"broker {self.broker_id}: {error}") from error
-        self._is_older = False
-        return answer
-
-    async def _ask_to_settle(self, message: Message, decode: Callable[[bytes], T]) -> T:
-        return await self.ask(message, "settle", decode)
-
-    def _older(self) -> ApiError:
-        if not self._is_older:
-            self._is_older = True
-            logger.warning(
-                "broker %d is of a version that delivers NSQ channels to its own clients alone: until it is updated, "
-                "clients here that read what it leads are hung up on, and are to connect to it",
-                self.broker_id,
-            )
-        return ApiError(ErrorCode.UNSUPPORTED_VERSION, f"broker {self.broker_id} leads it, and is of an older version")
-
-    def watch(self, share: RemoteShare) -> None:
-        """Have it told of what happens to a share partition."""
-        self.watched[share.number] = share
-        if not self._is_watching:
-            self._is_watching = True
-            self.shares.tasks.spawn(self._watch(), "share-watch")
-
-    async def _watch(self) -> None:
-        asked = Watch(self.shares.incarnation, WATCH_MS, is_first=True)
-        try:
-            while self.watched:
-                events = await self.ask(asked, "watch", messages.decode_events, WATCH_MS + TIMEOUT_MS)
-                asked = Watch(self.shares.incarnation, WATCH_MS)
-                for event in events:
-                    share = self.watched.get(event.number)
-                    if share is not None:
-                        share.happened(event)
-        except ApiError:
-            for share in tuple(self.watched.values()):
-                share.lose()
-        finally:
-            self._is_watching = False
-
-    def close(self, share: RemoteShare) -> None:
-        """Nobody reads a share partition any more."""
-        self.watched.pop(share.number, None)
-        closed = self.closing[share.key] = self.settlements.close(share.number)
-        closed.add_done_callback(lambda closed: self._has_closed(share.key, closed))
-
-    def _has_closed(self, key: ShareKey, closed: asyncio.Future[None]) -> None:
-        if self.closing.get(key) is closed:
-            del self.closing[key]
 
 
 class RemoteShare:
@@ -200,7 +132,11 @@ class RemoteShare:
     `ottla.queues.shared_partition.ReadablePartition`.
     """
 
-    def __init__(self, key: ShareKey, number: int, leader: _Leader) -> None:
+    def __init__(
+        self, key: ShareKey, number: int, leader: RemoteLeader, on_lost: Callable[[RemoteShare], None]
+    ) -> None:
+        """`on_lost` is called when it is of no use any more."""
+        self._on_lost = on_lost
         self.key = key
         self.number = number
         self.leader = leader
@@ -249,7 +185,7 @@ class RemoteShare:
         if not self._is_taking:
             self._is_taking = True
             self.leader.watch(self)
-            self.leader.shares.tasks.spawn(self._take(), "share-take")
+            self.leader.tasks.spawn(self._take(), "share-take")
         part = await taken
         return Acquired(part.records, part.runs)
 
@@ -299,7 +235,7 @@ class RemoteShare:
     async def _taken(self, wanted: list[Wanted], max_bytes: int) -> list[Part]:
         key, happened = self.key, self._happened
         asked = Take(
-            self.leader.shares.incarnation,
+            self.leader.incarnation,
             self.number,
             key.group_id,
             key.topic_id.bytes,
@@ -339,7 +275,7 @@ class RemoteShare:
     def store_now(self) -> None:
         """Have the leader store what waits for more."""
         if self.is_current:
-            self.leader.shares.tasks.spawn(self.leader.settlements.store(self.number), "share-store")
+            self.leader.tasks.spawn(self.leader.settlements.store(self.number), "share-store")
 
     def watch_timeouts(self, member_id: str, on_timed_out: OnTimedOut) -> None:
         """Tell a reader which of its records were released because their time was up."""
@@ -358,7 +294,7 @@ class RemoteShare:
         if not self._readers and not self._leaving:
             self.leader.close(self)
             self.is_current = False
-            self.leader.shares.forget(self)
+            self._on_lost(self)
 
     def happened(self, event: Event) -> None:
         """The leader has told of it."""
@@ -388,7 +324,7 @@ class RemoteShare:
             return
         self.is_current = False
         self.leader.close(self)
-        self.leader.shares.forget(self)
+        self._on_lost(self)
         self._tell()
 
     def _tell(self) -> None:

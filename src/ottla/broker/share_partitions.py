@@ -251,6 +251,13 @@ class SharePartitions:
                 self._looks += 1
                 self._tasks.spawn(self._look(share), "share-look")
 
+    async def look_now(self, group_id: str, topic_id: UUID) -> None:
+        """The same of all partitions of a topic; it is done when this returns."""
+        for key in [key for key in self._partitions if key.group_id == group_id and key.topic_id == topic_id]:
+            share = _result(self._partitions.get(key))
+            if share is not None and await self._is_anew(share):
+                share.lose()
+
     async def _look(self, share: SharedPartition) -> None:
         try:
             if await self._is_anew(share):

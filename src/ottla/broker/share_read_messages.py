@@ -7,6 +7,7 @@ Watch    tell me when there is something new, soon            --> the events
 Leave    these readers are gone, and what nobody reads        --> nothing
 Begin    have a group begin where it has no state yet        --> Begun, from the group's coordinator
 Readers  how many clients of yours read a channel           --> a number, from any broker
+Look     a group begins elsewhere, or is gone                 --> nothing, once its readers begin anew
 
 A share partition has a number, which the asking broker chose; an incarnation is one start of that broker.
 """
@@ -128,6 +129,13 @@ class Readers(Struct, frozen=True, array_like=True, tag="readers"):
     topic_id: TopicId
 
 
+class Look(Struct, frozen=True, array_like=True, tag="look"):
+    """The state of a group in a topic may be another one, or gone."""
+
+    group_id: str
+    topic_id: TopicId
+
+
 class Begin(Struct, frozen=True, array_like=True, tag="begin"):
     """Where a group is to begin that has no state there yet: topic ids, partitions and offsets."""
 
@@ -143,7 +151,7 @@ class Begun(Struct, frozen=True, array_like=True):
     partitions: list[tuple[int, str | None]]
 
 
-Message = Begin | Readers | Take | Settle | Store | Watch | Leave
+Message = Begin | Look | Readers | Take | Settle | Store | Watch | Leave
 
 encode = msgspec.msgpack.Encoder().encode
 _decode: Any = msgspec.msgpack.Decoder(Message).decode

@@ -24,6 +24,7 @@ from ottla.broker.share_read_messages import (
     Begun,
     Event,
     Leave,
+    Look,
     Part,
     Readers,
     Settle,
@@ -89,6 +90,9 @@ class ShareReaders:
             return messages.encode(await self._begin_group(message))
         if isinstance(message, Readers):
             return messages.encode(self.readers_here(message.group_id, UUID(bytes=message.topic_id)))
+        if isinstance(message, Look):
+            await self._partitions.look_now(message.group_id, UUID(bytes=message.topic_id))
+            return b""
         peer = self._peer(broker_id, message.incarnation)
         if isinstance(message, Watch) and self._silent.pop(broker_id, None) == message.incarnation:
             raise _forgotten()

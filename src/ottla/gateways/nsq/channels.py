@@ -169,6 +169,7 @@ class NsqChannels:
             self._first.pop(ShareKey(channel, topic.topic_id, number), None)
         answer, deleted = await self._groups.delete_offsets(principal, channel, {topic.topic_id: numbers})
         _require_done([answer, *deleted.values()])
+        await self._have_leaders_look(topic, channel)
 
     async def delete_unread(self, principal: Principal, topic: TopicImage, channel: str) -> None:
         """As `delete`, once the clients that were just hung up on are gone. Raises ApiError."""
@@ -207,6 +208,14 @@ class NsqChannels:
                 self._broker.share_readers.begin_anew(channel, place)
         answer, altered = await self._groups.alter_offsets(principal, channel, starts)
         _require_done([answer, *altered.values()])
+        if starts:
+            await self._have_leaders_look(topic, channel)
+
+    async def _have_leaders_look(self, topic: TopicImage, channel: str) -> None:
+        """Readers of a channel, wherever they are, are to notice that it begins elsewhere, or is gone."""
+        await self._broker.share_fetches.partitions.look_now(channel, topic.topic_id)
+        if self._broker.remote_shares is not None:
+            await self._broker.remote_shares.look(channel, topic.topic_id)
 
     async def _end(self, principal: Principal, topic: TopicImage, number: int) -> int:
         """The end of a partition, whoever leads it. Raises ApiError."""

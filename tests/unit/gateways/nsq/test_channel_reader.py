@@ -77,6 +77,10 @@ class Partitions:
     def look_again(self, group_id: str, places: Any) -> None:
         """Nobody else changes it."""
 
+    async def look_now(self, group_id: str, topic_id: UUID) -> None:
+        """It begins elsewhere."""
+        self.share.lose()
+
     def tell(self, share: SharePartition | None = None) -> None:
         for event in self.waiters:
             event.set()
