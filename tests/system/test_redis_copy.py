@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from tests.broker_process import BrokerProcess
-from tests.cluster import wait_until
+from tests.cluster import Cluster, wait_until
 from tests.redis_client import RawRedis, ReplyError
 from tests.system.redis_address import redis_address as address
 
@@ -152,7 +153,7 @@ def test_others_see_all_of_a_copy_or_nothing(broker: BrokerProcess, client: RawR
         assert client.call("XLEN", "t") in (20_000, 20_001)
 
 
-@pytest.mark.parametrize("replaces", [False, True])
+@pytest.mark.parametrize("replaces", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_broker_that_dies_in_the_middle_leaves_all_or_nothing(tmp_path: Path, replaces: bool) -> None:
     options = ("REPLACE",) if replaces else ()
     topic = "t-1-0" if replaces else "t-0"
@@ -173,6 +174,7 @@ def test_a_broker_that_dies_in_the_middle_leaves_all_or_nothing(tmp_path: Path, 
             assert client.call("COPY", "s", "t", *options) == (0 if length == 30_000 and not replaces else 1)
             assert client.call("XLEN", "t") == 30_000
             client.call("XADD", "t", "30001-0", "n", "v")
+        wait_until(lambda: list(data.glob("t*-0/stream.index")), "the index of the copy is written")
         broker.kill()
         broker.start()
         with RawRedis(address(broker)) as client:
@@ -190,3 +192,43 @@ def test_what_is_refused_changes_nothing(client: RawRedis) -> None:
     assert isinstance(client.call("COPY", "s", "x" * 20_000), ReplyError)
     assert client.call("XRANGE", "t", "-", "+") == [[b"2-0", [b"n", b"v"]]]
     assert client.call("DBSIZE") == 2
+
+
+REPLICATED = {**LISTENER, "default.replication.factor": "3", "min.insync.replicas": "2"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_looked_for", [False, True], ids=["copied again", "what is left goes"])
+def test_a_leader_that_dies_in_the_middle_leaves_all_or_nothing(tmp_path: Path, is_looked_for: bool) -> None:
+    with Cluster(tmp_path, settings=REPLICATED) as cluster:
+        cluster.wait_until_registered()
+        first, second, third = cluster.brokers.values()
+        with (
+            RawRedis(address(first)) as leader,
+            RawRedis(address(second)) as other,
+            RawRedis(address(third)) as witness,
+        ):
+            fill(leader, "source", 20_000)
+            other.call("XADD", "target", "7-0", "n", "v")
+            for topic in ("source", "target"):
+                cluster.wait_until_in_sync(topic)
+            leader.send("COPY", "source", "target", "REPLACE")
+            log = first.data_dir / "target-1-0" / "00000000000000000000.log"
+            wait_until(lambda: log.exists() and log.stat().st_size > 200_000, "a part of the copy is on disk")
+            first.kill()
+            length = wait_until(lambda: witness.call("XLEN", "target"), "somebody leads the key")
+            assert length in (1, 20_000)
+            assert witness.call("XADD", "target", "30000-0", "n", "later") == b"30000-0"
+            if is_looked_for and length == 1:
+                wait_until(lambda: "target-1" not in _topics(second), "the copy that was not finished goes")
+            assert [each.call("XLEN", "target") for each in (other, witness)] == [length + 1] * 2
+            assert other.call("COPY", "source", "target", "REPLACE") == 1
+            assert [each.call("XLEN", "target") for each in (other, witness)] == [20_000] * 2
+        first.start()
+        with RawRedis(address(first)) as client:
+            assert client.call("XLEN", "target") == 20_000
+            assert client.call("DBSIZE") == 2
+
+
+def _topics(broker: BrokerProcess) -> set[str]:
+    return set(AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=60).topics)

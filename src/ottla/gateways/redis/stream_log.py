@@ -224,6 +224,7 @@ class StreamLog:
         """Write records of a stream that has no key yet, and wait until they are on disk; returns the offset of the
         first. Raises ApiError.
         """
+        self._index_rows = _ANEW  # the nodes are not those that it has
         flush = Flush()
         flush.undecided = 1
         self._write(flush, build_stream_batch(some), 0, len(some), ())
