@@ -28,6 +28,7 @@ pub struct BucketMerge {
     name: String,
     writer: Option<BucketWriter>,
     written: Vec<PathBuf>,
+    is_unreadable: bool,
 }
 
 impl BucketMerge {
@@ -46,6 +47,7 @@ impl BucketMerge {
             name,
             writer: None,
             written: Vec::new(),
+            is_unreadable: false,
         }
     }
 
@@ -81,7 +83,9 @@ impl BucketMerge {
                     writer.put(due, unsafe { &*bytes })?;
                 }
             }
-            self.runs[index].pass()?;
+            self.runs[index]
+                .pass()
+                .inspect_err(|_| self.is_unreadable = true)?;
             if let Some(head) = self.runs[index].head() {
                 self.order.push(Reverse((head, index)));
             }
@@ -107,6 +111,12 @@ impl BucketMerge {
     /// Go on, with about so many bytes; True when all is written.
     fn step(&mut self, py: Python<'_>, bytes_max: usize) -> PyResult<bool> {
         Ok(py.detach(|| self.work(bytes_max))?)
+    }
+
+    /// Whether `step` failed because of what it reads, not of what it writes.
+    #[getter]
+    fn is_unreadable(&self) -> bool {
+        self.is_unreadable
     }
 
     /// The files that were written.

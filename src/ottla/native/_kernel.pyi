@@ -618,6 +618,9 @@ class BucketMerge:
     def step(self, bytes_max: int) -> bool:
         """Go on, with about so many bytes; True when all is written. Raises OSError."""
     @property
+    def is_unreadable(self) -> bool:
+        """Whether `step` failed because of what it reads, not of what it writes."""
+    @property
     def paths(self) -> list[Path]:
         """The files that are complete."""
 

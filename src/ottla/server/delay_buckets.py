@@ -18,7 +18,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from ottla.native import BucketMerge, DelayIndex
 from ottla.queues.delay import Progress
@@ -49,6 +49,10 @@ APART_MAX: Final = CANCELS_MAX // 2
 """What is written of a schedule lies at most so many offsets behind what its writer had read: further back, it knew all
 that is cancelled.
 """
+
+
+class LostRunError(Exception):
+    """A run that was to be merged cannot be read: what it has is to be read from the log again."""
 
 
 def runs_to_merge(sizes: Sequence[int]) -> int:
@@ -108,7 +112,7 @@ class DelayBuckets:
         self._disk = disk
         self._manifest = Manifest((0, 0))
         self._is_dir_made = self._is_closed = False
-        self._merging: tuple[list[int], int, int, asyncio.Task[BucketMerge | OSError]] | None = None
+        self._merging: tuple[list[int], int, int, asyncio.Task[tuple[BucketMerge, OSError | None]]] | None = None
 
     async def load(
         self, progress: Progress, low: int, kept_end: Callable[[int], int] | None = None
@@ -164,12 +168,12 @@ class DelayBuckets:
         await self._write(progress)
 
     async def settle(self, index: DelayIndex, progress: Progress, safe_offset: int) -> None:
-        """Take a merge that has ended, or begin one that is due. Nothing is on its way. Raises OSError.
+        """Take a merge that has ended, or begin one that is due. Nothing is on its way. Raises OSError, LostRunError.
 
         Cancellations that were read from `safe_offset` on may concern records that have not been read.
         """
         if self._merging is None:
-            await self._begin_merge(index, safe_offset)
+            await self._begin_merge(index, progress, safe_offset)
         elif self._merging[3].done():
             await self._take_merged(index, progress)
 
@@ -214,7 +218,7 @@ class DelayBuckets:
         """Whether a merge is under way."""
         return self._merging is not None
 
-    async def _begin_merge(self, index: DelayIndex, safe_offset: int) -> None:
+    async def _begin_merge(self, index: DelayIndex, progress: Progress, safe_offset: int) -> None:
         runs = self._manifest.runs
         if not runs:
             return
@@ -232,28 +236,38 @@ class DelayBuckets:
         cancels_from = min(safe_offset, index.cancels_from(merged[-1].end)) if count == len(runs) else -1
         numbers, number = [run.number for run in merged], self._number()
         name = f"{self._directory}/{number}"
-        merge = await self._environment.tasks.in_thread(index.merge, numbers, name, cancels_from)
+        try:
+            merge = await self._environment.tasks.in_thread(index.merge, numbers, name, cancels_from)
+        except OSError as error:
+            await self._lose(numbers[0], progress, error)
         task = self._environment.tasks.spawn(self._merge(merge), f"merge buckets of {self._log.topic_partition}")
         self._merging = (numbers, number, cancels_from, task)
 
-    async def _merge(self, merge: BucketMerge) -> BucketMerge | OSError:
+    async def _merge(self, merge: BucketMerge) -> tuple[BucketMerge, OSError | None]:
         try:
             while not self._is_closed and not await self._environment.tasks.in_thread(merge.step, STEP_BYTES):
                 pass
         except OSError as error:
-            return error
+            return merge, error
         finally:
             self._on_merged()
-        return merge
+        return merge, None
+
+    async def _lose(self, number: int, progress: Progress, error: OSError) -> NoReturn:
+        """Which of the runs that are merged cannot be read is not known: none of them is kept."""
+        await self.drop_from(number, progress)
+        raise LostRunError(f"bucket files are written again: {error}") from error
 
     async def _take_merged(self, index: DelayIndex, progress: Progress) -> None:
         assert self._merging is not None, "the caller has looked"
         numbers, number, cancels_from, task = self._merging
         self._merging = None
-        merged = task.result()
-        if isinstance(merged, OSError):
+        merged, error = task.result()
+        if error is not None:
             await self._to_the_end(self._remove_unknown)
-            raise merged
+            if merged.is_unreadable:
+                await self._lose(numbers[0], progress, error)
+            raise error
         paths = merged.paths
         await self._environment.tasks.in_thread(index.replace, numbers, number, paths, cancels_from)
         runs = self._manifest.runs

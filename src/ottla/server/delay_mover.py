@@ -29,7 +29,7 @@ from ottla.replication.partition import Partition
 from ottla.runtime.disk import Disk
 from ottla.runtime.environment import Environment
 from ottla.runtime.log_throttle import LogThrottle
-from ottla.server.delay_buckets import APART_MAX, CANCELS_MAX, DelayBuckets, kept_end
+from ottla.server.delay_buckets import APART_MAX, CANCELS_MAX, DelayBuckets, LostRunError, kept_end
 from ottla.server.delay_outbox import DelayOutbox, Target
 from ottla.server.delay_producer import BecomeProducer
 from ottla.server.waiting_records import WaitingRecord
@@ -128,7 +128,7 @@ class DelayMover:
             while self._is_current:
                 try:
                     await self._serve()
-                except (ClientError, ApiError, KernelError, OSError) as error:
+                except (ClientError, ApiError, KernelError, LostRunError, OSError) as error:
                     self._throttled.warning("%s: what is due waits, and is tried again: %s", self._place, error)
                 except Exception:  # a fault of ours stops this partition for a while, and no other
                     logger.exception("%s: what is due waits, and is tried again", self._place)
@@ -193,6 +193,15 @@ class DelayMover:
         if self._index.late_bytes >= TRANSACTION_BYTES:
             return self._position >= self._progress.end
         return self._position >= max(self._progress.end, self._known_before_move)
+
+    @property
+    def _is_due(self) -> bool:
+        """Whether anything is. What comes before the point that is moved is due by a clock that was ahead of this one:
+        it waits for this one, as long as more can be read.
+        """
+        next_due = self._index.next_due()
+        is_full = self._index.late_bytes >= TRANSACTION_BYTES
+        return next_due is not None and (is_full or next_due <= self._clock.now_ms())
 
     @property
     def _safe_offset(self) -> int:
@@ -270,8 +279,7 @@ class DelayMover:
 
     async def _move(self) -> bool:
         """Move what is due, about a transaction's worth; False when nothing is."""
-        next_due = self._index.next_due()
-        if next_due is None or next_due > self._clock.now_ms():
+        if not self._is_due:
             return False
         target = self._look_up(self._target)
         if target is None:

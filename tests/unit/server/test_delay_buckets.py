@@ -27,7 +27,7 @@ from ottla.runtime.disk import OsDisk
 from ottla.runtime.rng import SystemRng
 from ottla.runtime.tasks import Tasks as OwnedTasks
 from ottla.server import delay_buckets
-from ottla.server.delay_buckets import DelayBuckets, runs_to_merge
+from ottla.server.delay_buckets import DelayBuckets, LostRunError, runs_to_merge
 from ottla.server.delay_manifest import NAME, Manifest, manifest_bytes, manifest_of
 from ottla.storage.log import Log
 
@@ -538,6 +538,37 @@ def test_runs_of_one_size_are_merged_when_there_are_many(monkeypatch: pytest.Mon
         "or the large one is written for the sake of the others"
     )
     assert runs_to_merge([large << 10, large, large, large, large]) == 4
+
+
+@pytest.mark.parametrize("is_lost", [True, False], ids=["lost", "damaged"])
+def test_a_run_that_cannot_be_merged_is_read_from_the_log_again(
+    is_lost: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delay_buckets, "FAN_IN", 2)
+
+    async def run() -> None:
+        delivery = Delivery(tmp_path)
+        await delivery.start()
+        for number in range(2):
+            for due in range(500, 504):
+                delivery.append((0, b"k", bytes(100_000), [("ottla-deliver-at", b"%d" % (due + number))]))
+            delivery.scan()
+            await delivery.buckets.flush(delivery.index, delivery.progress, delivery.position)
+        victim = delivery.files()[0]
+        if is_lost:
+            victim.unlink()
+        else:
+            content = bytearray(victim.read_bytes())
+            content[250_000] ^= 1
+            victim.write_bytes(content)
+        with pytest.raises(LostRunError):
+            await delivery.step("merge", cast("Any", Draws()))
+        await delivery.start()
+        delivery.now_ms = 600
+        delivery.move(3)
+        assert delivery.index.next_due() is None
+
+    asyncio.run(run())
 
 
 def test_a_damaged_manifest_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -366,3 +366,17 @@ def test_a_cancellation_is_kept_until_all_is_read_that_was_written_of_schedules(
             assert case.mover._safe_offset == 1
 
     asyncio.run(run())
+
+
+def test_a_clock_that_was_set_back_does_not_stop_reading(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delay_mover, "TRANSACTION_BYTES", 1)
+
+    async def run() -> None:
+        case.committed = {PLACE: CommittedOffset(0, 3, "5000:0:0:0,0")}
+        case.log.append(b"later", ("ottla-deliver-at", b"3000"))
+        case.log.append(b"due", ("ottla-deliver-at", b"500"))
+        case.partition.last_stable_offset = 2
+        async with case.running():
+            assert case.sent == [b"later", b"due"]
+
+    asyncio.run(run())
