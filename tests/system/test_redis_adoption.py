@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from tests.broker_process import BrokerProcess
-from tests.cluster import wait_until
+from tests.cluster import Cluster, wait_until
 from tests.redis_client import RawRedis, ReplyError
 from tests.system.redis_address import redis_address as address
 
@@ -362,3 +362,33 @@ def test_a_producer_cannot_write_what_counts_as_the_streams_own(
     with RawRedis(address(broker)) as again:
         entries = again.call("XRANGE", key, "-", "+")
         assert [entries[0][0], len(entries)] == [first, 2]
+
+
+@pytest.mark.long
+def test_every_leader_knows_where_the_stream_begins(tmp_path: Path) -> None:
+    settings = {**LISTENERS, "default.replication.factor": "3", "min.insync.replicas": "2"}
+    with Cluster(tmp_path, settings=settings) as cluster:
+        cluster.wait_until_registered()
+        cluster.create_topic("orders")
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+        for header, value in FORGED:
+            produce(producer, "orders", value, headers=[("redis", header)])
+        _set_key(cluster.brokers[1], "orders", "orders")
+        expected = [value for _, value in FORGED]
+        for number, broker in enumerate(cluster.brokers.values()):
+            with RawRedis(address(broker)) as client:
+                wait_until(lambda client=client: client.call("EXISTS", "orders") == 1, "it is found")  # type: ignore[misc]
+                assert values_of(client, "orders") == expected
+                added = b"of Redis %d" % number
+                client.call("XADD", "orders", "*", "value", added)
+                expected.append(added)
+        leader = cluster.leader("orders")
+        leader.kill()
+        witness = next(each for each in cluster.brokers.values() if each is not leader)
+        with RawRedis(address(witness)) as client:
+            assert values_of(client, "orders") == expected
+            assert client.call("XADD", "orders", "*", "value", "later") is not None
+        produce(producer, "orders", b"plain")
+        with RawRedis(address(witness)) as client:
+            wait_for_length(client, "orders", len(expected) + 2)
+            assert values_of(client, "orders")[-2:] == [b"later", b"plain"]
