@@ -9,16 +9,22 @@ does not occur; one that comes twice occurs the first time.
 
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 EXPRESSION_MAX: Final = 256
 _SHOWN_CHARS: Final = 60
+READ_MAX: Final = 256
+"""So many expressions that were read are kept, in some kilobytes each."""
 YEARS_MAX: Final = 9
 """How far the next time may be: 29 February is at most eight years away."""
 
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_MONTH_DAYS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_NEVER: Final = f"no date in the next {YEARS_MAX} years meets it"
+_NONE_PASSED: Final = (-1, -1)
 _PART: Final = re.compile(r"(?:(\*)|([a-z0-9]+)(?:-([a-z0-9]+))?)(?:/(\d{1,3}))?", re.ASCII)
 
 
@@ -40,19 +46,28 @@ class Cron(NamedTuple):
 
     def next_ms(self, after_ms: int) -> int:
         """The first time after a time, ms since 1970. Raises BadCronError where there is none in the next years."""
+        if min(self.days) > max(_MONTH_DAYS[month - 1] for month in self.months) and not self.either_day:
+            raise BadCronError(_NEVER)
         after = datetime.fromtimestamp(after_ms / 1_000, UTC)
-        date = after.astimezone(self.zone).date()
+        read = after.astimezone(self.zone)
+        # What the clock shows has occurred, for the first time if there are two.
+        date, passed = read.date(), (read.hour, read.minute)
         for _ in range(YEARS_MAX * 366):
             if self._has_date(date.month, date.day, date.isoweekday() % 7):
                 for hour in sorted(self.hours):
+                    if hour < passed[0]:
+                        continue
                     for minute in sorted(self.minutes):
+                        if (hour, minute) <= passed:
+                            continue
                         local = datetime(date.year, date.month, date.day, hour, minute, tzinfo=self.zone)
                         moment = local.astimezone(UTC)
                         exists = moment.astimezone(self.zone).replace(fold=0) == local
                         if exists and moment > after:
                             return round(moment.timestamp() * 1_000)
             date += timedelta(days=1)
-        raise BadCronError(f"no date in the next {YEARS_MAX} years meets it")
+            passed = _NONE_PASSED
+        raise BadCronError(_NEVER)
 
     def _has_date(self, month: int, day: int, weekday: int) -> bool:
         if month not in self.months:
@@ -62,6 +77,7 @@ class Cron(NamedTuple):
         return day in self.days and weekday in self.weekdays
 
 
+@lru_cache(maxsize=READ_MAX)
 def cron_of(expression: str, zone: str = "UTC") -> Cron:
     """Read an expression and the name of a time zone such as `Europe/Berlin`. Raises BadCronError."""
     fields = expression.lower().split()

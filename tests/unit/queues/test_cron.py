@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 import pytest
 from hypothesis import given, settings
@@ -100,3 +100,31 @@ def test_a_periodic_record_waits_with_its_headers_and_needs_a_key() -> None:
     with pytest.raises(BadDelayError, match="five fields"):
         next_of_schedule(b"k", [(CRON, None)], 0, 7)
     assert next_of_schedule(b"k", [("kept", b"1")], 0, 7) is None
+
+
+class CountedZone(tzinfo):
+    """UTC, which counts how often it is asked."""
+
+    asked = 0
+
+    def utcoffset(self, when: datetime | None) -> timedelta:
+        self.asked += 1
+        return timedelta(0)
+
+    def tzname(self, when: datetime | None) -> str:
+        return "counted"
+
+    def dst(self, when: datetime | None) -> timedelta:
+        return timedelta(0)
+
+
+def test_the_next_time_of_a_frequent_schedule_takes_few_looks_late_in_the_day() -> None:
+    zone = CountedZone()
+    late = datetime(2026, 11, 28, 23, 55, 30, tzinfo=UTC)
+    found = cron_of("* * * * *")._replace(zone=zone).next_ms(round(late.timestamp() * 1_000))
+    assert found == round(datetime(2026, 11, 28, 23, 56, tzinfo=UTC).timestamp() * 1_000)
+    assert zone.asked < 10
+
+
+def test_an_expression_is_read_once_for_many_schedules() -> None:
+    assert cron_of("7 8 * * *", "Europe/Berlin") is cron_of("7 8 * * *", "Europe/Berlin")
