@@ -547,6 +547,10 @@ def share_reads() -> Seeds:
     events = [messages.Event(1, timed_out=timed_out), messages.Event(2, is_lost=True), messages.Event(1 << 60)]
     yield "events", said((ANSWERED, messages.encode(events)), (ANSWERED, messages.encode([0, 12_345])))
     begun = (messages.Begun(0, None, [(0, None)]), messages.Begun(0, "m", []), messages.Begun(9_999, None, [(7, "m")]))
+    far_out = [messages.Event(1, timed_out=[("r", [(0, (1 << 63) - 1, 1)])])]
+    yield "events-far", said((ANSWERED, messages.encode(far_out)))
+    of_no_text = b"\x93\xa7readers\xa1\xff\xc4\x10" + bytes(16)
+    yield "no-text", said((ASKED, of_no_text), (ANSWERED, b"\x93\x00\xa1\xff\x90"))
     yield "begun", said(*((ANSWERED, messages.encode(each)) for each in begun))
 
 

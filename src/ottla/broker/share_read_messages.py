@@ -14,6 +14,7 @@ A share partition has a number, which the asking broker chose; an incarnation is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -154,12 +155,26 @@ class Begun(Struct, frozen=True, array_like=True):
 Message = Begin | Look | Readers | Take | Settle | Store | Watch | Leave
 
 encode = msgspec.msgpack.Encoder().encode
-_decode: Any = msgspec.msgpack.Decoder(Message).decode
-_decode_taken = msgspec.msgpack.Decoder(Taken).decode
-_decode_begun = msgspec.msgpack.Decoder(Begun).decode
-_decode_count = msgspec.msgpack.Decoder(int).decode
-_decode_codes = msgspec.msgpack.Decoder(list[int]).decode
-_decode_events = msgspec.msgpack.Decoder(list[Event]).decode
+
+
+def _decoder(kind: Any) -> Callable[[bytes], Any]:
+    decode = msgspec.msgpack.Decoder(kind).decode
+
+    def decoded(data: bytes) -> Any:
+        try:
+            return decode(data)
+        except UnicodeDecodeError as error:
+            raise msgspec.DecodeError(str(error)) from error
+
+    return decoded
+
+
+_decode = _decoder(Message)
+_decode_taken = _decoder(Taken)
+_decode_begun = _decoder(Begun)
+_decode_count = _decoder(int)
+_decode_codes = _decoder(list[int])
+_decode_events = _decoder(list[Event])
 
 
 def decode(data: bytes) -> Message:
@@ -170,24 +185,29 @@ def decode(data: bytes) -> Message:
 
 def decode_taken(data: bytes) -> Taken:
     """The answer to `Take`. Raises msgspec.DecodeError."""
-    return _decode_taken(data)
+    taken: Taken = _decode_taken(data)
+    return taken
 
 
 def decode_begun(data: bytes) -> Begun:
     """The answer to `Begin`. Raises msgspec.DecodeError."""
-    return _decode_begun(data)
+    begun: Begun = _decode_begun(data)
+    return begun
 
 
 def decode_count(data: bytes) -> int:
     """The answer to `Readers`. Raises msgspec.DecodeError."""
-    return _decode_count(data)
+    number: int = _decode_count(data)
+    return number
 
 
 def decode_codes(data: bytes) -> list[int]:
     """The answer to `Settle`. Raises msgspec.DecodeError."""
-    return _decode_codes(data)
+    codes: list[int] = _decode_codes(data)
+    return codes
 
 
 def decode_events(data: bytes) -> list[Event]:
     """The answer to `Watch`. Raises msgspec.DecodeError."""
-    return _decode_events(data)
+    events: list[Event] = _decode_events(data)
+    return events

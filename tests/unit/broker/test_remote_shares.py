@@ -351,10 +351,17 @@ def test_messages_that_timed_out_are_found_by_their_attempts_and_no_more_is_look
     in_flight.add(0, [(0, 4, 1), (7, 7, 3)], 5)
     assert in_flight.take_timed_out(1, 0, 4, 1) == 0
     assert in_flight.take_timed_out(0, 7, 7, 2) == 0, "it came again since"
-    assert in_flight.take_timed_out(0, 3, 1 << 60, 1) == 2
+    assert in_flight.take_timed_out(0, 3, (1 << 63) - 1, 1) == 2
     assert in_flight.count == 4
     assert in_flight.take_many([0, 3]) == ({0: [0]}, [3])
     assert in_flight.delivered_ms(0, 7) == 5
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"\x93\xa7readers\xa1\xff\xc4\x10" + bytes(16)])
+async def test_bytes_that_are_no_message_are_refused(tmp_path: Path, data: bytes) -> None:
+    async with channel_over(tmp_path / "log", "elsewhere") as channel:
+        with pytest.raises(ApiError, match="not a message"):
+            await channel.remote.readers.answered(2, data)
 
 
 @pytest.mark.parametrize("number", [-1, 1 << 63])

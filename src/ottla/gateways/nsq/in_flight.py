@@ -47,11 +47,11 @@ class InFlight:
         it again since, it keeps.
         """
         delivered = self._delivered.get(partition, {})
-        offsets = range(first, last + 1)
+        are_few = last - first < len(delivered)
         gone = [
             offset
-            for offset in (offsets if len(offsets) <= len(delivered) else tuple(delivered))
-            if offset in offsets and offset in delivered and delivered[offset].attempts <= attempts
+            for offset in (range(first, last + 1) if are_few else tuple(delivered))
+            if first <= offset <= last and offset in delivered and delivered[offset].attempts <= attempts
         ]
         for offset in gone:
             del delivered[offset]
