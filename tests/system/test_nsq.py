@@ -183,8 +183,11 @@ def test_a_channel_is_a_share_group_that_can_be_seen_and_replayed(
 
     wait_until(in_flight, "one message done and one in flight")
     reader.finish(second)
+    reset = ["group", "reset", *where, channel, topic, "--to-earliest"]
+    assert run_command(reset) == 1
+    assert "clients of NSQ or Redis read it; stop them first" in capsys.readouterr().err
     reader.close()
-    assert run_command(["group", "reset", *where, channel, topic, "--to-earliest"]) == 0
+    wait_until(lambda: run_command(reset) == 0, "its client is gone")
     again = NsqClient(address(nsq_broker)).subscribe(topic, channel, 2)
     assert [again.message().body, again.message().body] == [b"a", b"b"]
 

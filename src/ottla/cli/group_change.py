@@ -136,6 +136,13 @@ def _has_members(group_id: str, what: str) -> CommandError:
     )
 
 
+def _is_read(group_id: str) -> CommandError:
+    return CommandError(
+        f"group {group_id!r} was not moved: it has members, or clients of NSQ or Redis read it; stop them first, "
+        f"`ottla group describe {group_id}` shows members, `/stats` NSQ clients, XINFO CONSUMERS those of Redis"
+    )
+
+
 @click.command("reset")
 @bootstrap_option
 @click.argument("group_id", metavar="GROUP")
@@ -305,8 +312,10 @@ async def move_group(
         try:
             await groups.set_offsets(group_id, offsets)
         except BrokerError as error:
-            if error.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NON_EMPTY_GROUP):
+            if error.code == ErrorCode.UNKNOWN_MEMBER_ID:
                 raise _has_members(group_id, "was not moved") from error
+            if error.code == ErrorCode.NON_EMPTY_GROUP:  # a share group
+                raise _is_read(group_id) from error
             raise
     if note is not None:
         click.echo(note, err=True)

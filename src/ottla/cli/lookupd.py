@@ -8,14 +8,14 @@ from ottla.cli.serve import ListenAddress
 @click.command(name="lookupd")
 @click.option(
     "--tcp",
-    type=ListenAddress(),
+    type=ListenAddress(4160),
     default="127.0.0.1:4160",
     show_default=True,
     help="The address at which brokers and nsqds register.",
 )
 @click.option(
     "--http",
-    type=ListenAddress(),
+    type=ListenAddress(4161),
     default="127.0.0.1:4161",
     show_default=True,
     help="The address at which clients and nsqadmin ask.",

@@ -19,9 +19,15 @@ _CERTIFICATES = frozenset({"ssl.keystore.certificate.chain", "ssl.truststore.cer
 
 
 class ListenAddress(click.ParamType[tuple[str, int]]):
-    """`HOST:PORT`, `[::1]:9092`, `:9092` for all addresses of the machine, or a port alone for this machine only."""
+    """`HOST:PORT`, `[::1]:9092`, `:9092` for all addresses of the machine, or a port alone for this machine only.
+
+    A host alone has the usual port.
+    """
 
     name = "HOST:PORT"
+
+    def __init__(self, usual_port: int) -> None:
+        self._usual_port = usual_port
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
         """Read the text, or fail as a usage error."""
@@ -32,7 +38,7 @@ class ListenAddress(click.ParamType[tuple[str, int]]):
             return value
         text = str(value).strip()
         try:
-            host, port = parse_address(text)
+            host, port = parse_address(text, default_port=self._usual_port)
         except InvalidOptionError as error:
             self.fail(str(error), param, ctx)
         return ("", port) if text.startswith(":") else (host, port)
@@ -44,15 +50,15 @@ class ListenAddress(click.ParamType[tuple[str, int]]):
 )
 @click.option(
     "--kafka",
-    type=ListenAddress(),
+    type=ListenAddress(9092),
     help="The address for Kafka clients; :PORT listens on all interfaces, PORT on 127.0.0.1.",
 )
 @click.option(
-    "--advertise", type=ListenAddress(), help="The address that clients are sent to, when it differs from --kafka."
+    "--advertise", type=ListenAddress(9092), help="The address that clients are sent to, when it differs from --kafka."
 )
-@click.option("--nsq", type=ListenAddress(), help="The address for NSQ clients, usually port 4150.  [none]")
-@click.option("--nsq-http", type=ListenAddress(), help="The address of nsqd's HTTP API, usually port 4151.  [none]")
-@click.option("--redis", type=ListenAddress(), help="The address for Redis clients, usually port 6379.  [none]")
+@click.option("--nsq", type=ListenAddress(4150), help="The address for NSQ clients, usually port 4150.  [none]")
+@click.option("--nsq-http", type=ListenAddress(4151), help="The address of nsqd's HTTP API, usually port 4151.  [none]")
+@click.option("--redis", type=ListenAddress(6379), help="The address for Redis clients, usually port 6379.  [none]")
 @click.option(
     "--config", "config_file", type=click.Path(path_type=Path), help="A file of key=value lines; - for stdin."
 )

@@ -84,13 +84,13 @@ class OneOf(Struct, frozen=True):
     @property
     def allowed(self) -> str:
         """Which, in words that go on after the type."""
-        return f": {' or '.join(self.choices)}"
+        return f": {' or '.join(each or 'nothing' for each in self.choices)}"
 
     def complaint(self, value: SettingValue) -> str | None:
         """What a value should have been, or None when it is allowed."""
         items = value if isinstance(value, tuple) else (value,)
         if any(item not in self.choices for item in items):
-            return f"must be one of: {', '.join(self.choices)}"
+            return f"must be one of: {', '.join(each or 'nothing' for each in self.choices)}"
         return None
 
 

@@ -39,6 +39,14 @@ def test_addresses_are_read(served, text, address):
     assert served[0].kafka == address
 
 
+@pytest.mark.parametrize(
+    ("flag", "port"), [("kafka", 9092), ("advertise", 9092), ("nsq", 4150), ("nsq-http", 4151), ("redis", 6379)]
+)
+def test_a_host_alone_has_the_usual_port_of_the_protocol(served, flag, port):
+    assert run(["serve", f"--{flag}", "a.host"]) == ExitCode.OK
+    assert getattr(served[0], flag.replace("-", "_")) == ("a.host", port)
+
+
 def test_settings_of_the_command_line_stand_over_those_of_the_file(served, tmp_path):
     config = tmp_path / "server.properties"
     config.write_text("# mine\nnum.partitions=3\nlog.retention.hours: 24\n")

@@ -18,6 +18,7 @@ def definition(kind, validator=None):
         (SettingType.BOOLEAN, None, "yes", "true or false"),
         (SettingType.INT, None, "1.5", "a whole number"),
         (SettingType.LIST, OneOf(("compact", "delete")), "purge", "must be one of: compact, delete"),
+        (SettingType.STRING, OneOf(("", "on")), "off", "must be one of: nothing, on"),
         (SettingType.STRING, NotEmpty(), "", "not be empty"),
         (SettingType.SHORT, Range(1), "99999", "fit in 16 bits"),
     ],
