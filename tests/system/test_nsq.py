@@ -148,6 +148,18 @@ def test_identify_negotiates_and_heartbeats_find_a_client_that_is_silent(client:
     live.publish("t", b"x")
 
 
+def test_a_client_that_sends_a_byte_of_a_command_now_and_then_is_silent(client: Callable[[], NsqClient]) -> None:
+    slow = client()
+    slow.identify(heartbeat_interval=1000)
+    beats = 0
+    with contextlib.suppress(EOFError, ConnectionError):
+        while beats < 10:
+            assert slow._take(8 + 11)[8:] == b"_heartbeat_"
+            slow._socket.sendall(b"X")
+            beats += 1
+    assert beats < 10
+
+
 def test_kafka_records_are_messages_and_messages_are_records(nsq_broker: BrokerProcess, topic: str) -> None:
     producer = Producer({"bootstrap.servers": nsq_broker.bootstrap})
     NsqClient(address(nsq_broker)).publish(topic, b"by nsq")

@@ -121,7 +121,6 @@ class NsqConnection:
 
     def on_frame(self, data: memoryview, buffer: "ReceiveBuffer", slot: "ResponseSlot") -> None:
         """Bytes have arrived; they may hold many commands, or a part of one."""
-        self._heartbeat.heard()
         piece = Piece(slot)
         self._quota.begin()
         if self._held is not None:
@@ -157,14 +156,18 @@ class NsqConnection:
             self.gateway.close_largest_unfinished()
 
     def _obey_all(self, piece: Piece) -> None:
+        is_heard = False  # who sends a byte of a command now and then says nothing, as with nsqd
         try:
             while not self._has_failed and (command := self._commands.next()) is not None:
+                is_heard = True
                 self._obey(command, piece)
         except NsqError as error:
             self._refuse(error, piece)
         except LineTooLongError:
             self._has_failed = True
             self.connection.fail("the client sends a command line without an end")
+        if is_heard:
+            self._heartbeat.heard()
 
     def _hold(self, data: bytes | memoryview) -> None:
         assert self._held is not None

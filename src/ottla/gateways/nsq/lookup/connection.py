@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ottla.network.connection import Connection
     from ottla.network.receive_buffer import ReceiveBuffer
     from ottla.network.response_queue import ResponseSlot
+    from ottla.runtime.timing_wheel import TimerTask
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,8 @@ MAGIC: Final = b"  V1"
 LINE_BYTES_MAX: Final = 16 * 1024
 BODY_BYTES_MAX: Final = 64 * 1024
 SIZE_BYTES: Final = 4
+COMMAND_MS: Final = 30_000
+"""How long a command may take to arrive, whatever the pace of its bytes."""
 
 
 class RefusedError(Exception):
@@ -46,6 +49,7 @@ class LookupConnection:
         self._has_magic = False
         self._has_failed = False
         self._producer: Producer | None = None
+        self._deadline: TimerTask | None = None
 
     def on_frame(self, data: memoryview, buffer: "ReceiveBuffer", slot: "ResponseSlot") -> None:
         """Bytes have arrived; they may hold many commands, or a part of one."""
@@ -58,8 +62,12 @@ class LookupConnection:
             answers.append(str(error).encode())
             self._has_failed = True
         slot.send((b"".join(struct.pack(">i", len(each)) + each for each in answers),))
+        if answers or not self._buffer:
+            self._forget_deadline()
         if self._has_failed:
             self._connection.fail("a command of it failed")
+        elif self._buffer and self._deadline is None:
+            self._deadline = self._service.environment.timer.schedule(COMMAND_MS, self._on_late)
 
     def on_end_of_input(self) -> None:
         """It sends nothing more."""
@@ -67,8 +75,17 @@ class LookupConnection:
 
     def on_close(self) -> None:
         """It is gone, and what it registered with it."""
+        self._forget_deadline()
         if self._producer is not None:
             self._service.registry.remove(self._producer)
+
+    def _forget_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _on_late(self) -> None:
+        self._connection.close(f"its command took more than {COMMAND_MS} ms")
 
     def _next(self) -> bytes | None:
         """Obey the next command; what is answered, None until more arrives."""
