@@ -163,7 +163,7 @@ def _resource(whose: _Whose) -> "ConfigResource":
 def _check_broker(cluster: "Cluster", broker: str | None) -> None:
     if broker is not None and broker != "all" and int(broker) not in cluster.metadata.brokers:
         raise CommandError(
-            f"broker {int(broker)} is not in the cluster; `ottla cluster` shows those that are", ExitCode.NOT_FOUND
+            f"broker {int(broker)} is not up, or there is none; `ottla cluster status` shows all", ExitCode.NOT_FOUND
         )
 
 
