@@ -207,6 +207,31 @@ def test_bytes_are_answered_as_by_redis(raw: Callable[..., RawRedis], sent: byte
     assert found == answer
 
 
+def test_a_client_that_leaves_while_it_waits_is_forgotten(raw: Callable[..., RawRedis], key: str) -> None:
+    witness = raw()
+    witness.call("XGROUP", "CREATE", key, "g", "0", "MKSTREAM")
+    read = ("XREAD", "BLOCK", "0", "STREAMS", key, "$")
+    for words in (read, ("XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", key, ">")):
+        identities = []
+        for _ in range(3):
+            with raw() as client:
+                identities.append(str(client.call("CLIENT", "ID")))
+                client.send(*words)
+                wait_until(partial(_waits, witness, 1), "it waits")
+            wait_until(partial(_waits, witness, 0), "it waits no more")
+        listed = ("CLIENT", "LIST", "ID", *identities)
+        wait_until(lambda listed=listed: witness.call(*listed) == b"", "they are forgotten")  # type: ignore[misc]
+
+
+def test_a_client_that_sends_nothing_more_is_answered_to_the_end(raw: Callable[..., RawRedis], key: str) -> None:
+    client = raw()
+    commands = (("XADD", key, "1-1", "n", "v"), ("XLEN", key), ("XREAD", "BLOCK", "0", "STREAMS", key, "$"))
+    client.socket.sendall(b"".join(map(encoded, commands)))
+    client.socket.shutdown(socket.SHUT_WR)
+    assert [client.reply() for _ in commands] == [b"1-1", 1, None]
+    assert client.socket.recv(1) == b""
+
+
 def test_a_command_in_pieces_is_one_and_a_large_one_is_served(raw: Callable[..., RawRedis], key: str) -> None:
     client, value = raw(), bytes(range(256)) * 20_000
     data = encoded(("XADD", key, "1-1", "f", value)) + encoded(("XLEN", key))

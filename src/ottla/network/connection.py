@@ -170,6 +170,12 @@ class Connection:
             return False
         return self.sender.push(parts, resume)
 
+    def push_answer(self, parts: Sequence[Part], resume: Callable[[], None]) -> bool:
+        """`push` of what the peer has asked for, which a connection takes that is ending too: a request is to be
+        unanswered still (`ResponseSlot`), or it may be closed already.
+        """
+        return self.state is not _CLOSED and self.sender.push(parts, resume)
+
     def complain(self, what: str) -> None:
         """Log what the peer did wrong, with its address and within limits; the connection goes on."""
         self._services.throttle.warning("%s to %s: %s", self.peer, self.local, what)

@@ -45,15 +45,18 @@ class Answers:
         keyspace: Keyspace,
         on_sent: Callable[[int], None],
         on_room: Callable[[], None],
+        on_left: Callable[[], None],
         on_end: Callable[[str], None],
     ) -> None:
         """`on_sent` is called with the bytes of what is about to leave, `on_room` when the socket takes more again,
-        `on_end` when an answer left behind which the connection ends, or one was lost.
+        `on_left` when nothing waits for the disk any more, `on_end` when an answer left behind which the connection
+        ends, or one was lost.
         """
         self._connection = connection
         self._keyspace = keyspace
         self._on_sent = on_sent
         self._on_room = on_room
+        self._on_left = on_left
         self._on_end = on_end
         self._parts: list[bytes] = []
         self._chunks: deque[_Chunk] = deque()
@@ -62,6 +65,11 @@ class Answers:
         """Bytes of answers that are in no chunk yet."""
         self.is_full = False
         """Whether the socket takes no more for now."""
+
+    @property
+    def are_waiting(self) -> bool:
+        """Whether some have not left, for what they rest on is not on disk."""
+        return bool(self._chunks)
 
     def add(self, data: bytes) -> None:
         """One more answer."""
@@ -133,12 +141,14 @@ class Answers:
                 break
             ready.append(chunk.data)
             ends = chunk.ends
-        if ready and not self._connection.push((b"".join(ready),), self._took):
+        if ready and not self._connection.push_answer((b"".join(ready),), self._took):
             self.is_full = True
         self._room.set()
         if ends is not None:
             chunks.clear()
             self._on_end(ends)
+        elif not chunks:
+            self._on_left()
 
     def _took(self) -> None:
         self.is_full = False

@@ -79,7 +79,9 @@ class RedisConnection:
             lambda: (session.principal, session.name.decode(errors="replace")),
             self._pump_again,
         )
-        self._answers = Answers(connection, gateway.keyspace, self._quota.pushed, self._pump_again, self._on_end)
+        self._answers = Answers(
+            connection, gateway.keyspace, self._quota.pushed, self._pump_again, self._on_left, self._on_end
+        )
         self._task: asyncio.Task[None] | None = None
         self._waiter: Waiter | None = None
         self._waits_until_ms: int | None = None  # of the command under way, if it has begun to wait
@@ -89,6 +91,7 @@ class RedisConnection:
         self._error: ProtocolError | None = None
         self._ends: str | None = None
         self._is_over = False
+        self._has_said_all = False
         self._has_begun = False  # the next command: it ran before, and lacked something
         self._login_deadline: TimerTask | None = None
         if not session.is_known:
@@ -124,6 +127,7 @@ class RedisConnection:
 
     def on_end_of_input(self) -> None:
         """The client sends nothing more, and so waits for nothing."""
+        self._has_said_all = True
         if self._waiter is not None:
             self._waiter.time_out()
 
@@ -182,9 +186,13 @@ class RedisConnection:
         self._finish_chunk()
         if not self._commands:
             self._queued_bytes = 0
-            if not self._is_busy:
-                self._answer_slots()
+        self._on_left()
         self._count_held()
+
+    def _on_left(self) -> None:
+        """Commands have run, or answers have left: if none is under way, the client is owed nothing."""
+        if not self._commands and not self._is_busy and not self._answers.are_waiting:
+            self._answer_slots()
 
     def _count_held(self) -> None:
         before = self.held_bytes
@@ -371,6 +379,8 @@ class RedisConnection:
         left_ms = max(1, self._waits_until_ms - now_ms) if block.timeout_ms else 0
         self._waiter = Waiter(self.gateway.waiters, self, block, left_ms)
         self.gateway.remote_waits.begin()
+        if self._has_said_all:
+            self._waiter.time_out()
 
     def woken(self, waiter: Waiter) -> bool:
         """A key has changed for which the client waits: run the command again; returns whether it waits no more."""
