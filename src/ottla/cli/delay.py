@@ -48,11 +48,9 @@ def list_waiting(bootstrap: str, topic: str, key: str | None, count: int, as_jso
     """
 
     async def action(cluster: "Cluster") -> "list[Waiting]":
-        return await _waiting(bootstrap, cluster, topic)
+        return await _waiting(bootstrap, cluster, topic, None if key is None else key.encode())
 
     found = with_cluster(bootstrap, action)
-    if key is not None:
-        found = [each for each in found if each.key == key.encode()]
     shown = nsmallest(count, found, key=lambda each: (each.due_ms or 0, each.partition, each.offset))
     if as_json:
         print_json(
@@ -91,7 +89,7 @@ def cancel(bootstrap: str, topic: str, key: str, as_json: bool) -> None:
     """
 
     async def action(cluster: "Cluster") -> int:
-        found = [each for each in await _waiting(bootstrap, cluster, topic) if each.key == key.encode()]
+        found = await _waiting(bootstrap, cluster, topic, key.encode())
         async with connected(bootstrap, Producer) as producer:
             for partition in sorted({each.partition for each in found}):
                 headers = [(CANCEL, b"")]
@@ -107,7 +105,8 @@ def cancel(bootstrap: str, topic: str, key: str, as_json: bool) -> None:
     click.echo(f"cancelled {count} records with key {key}" if count > 1 else f"cancelled 1 record with key {key}")
 
 
-async def _waiting(bootstrap: str, cluster: "Cluster", topic: str) -> "list[Waiting]":
+async def _waiting(bootstrap: str, cluster: "Cluster", topic: str, key: bytes | None) -> "list[Waiting]":
+    """What waits, of one key if it is given."""
     described = await Admin(cluster).describe_configs(ConfigResource.topic(topic), [DELIVER_TO, DELIVER_DELAY_MS])
     settings = {each.name: each.value for each in described}
     if not settings.get(DELIVER_TO):
@@ -122,7 +121,7 @@ async def _waiting(bootstrap: str, cluster: "Cluster", topic: str) -> "list[Wait
         for place in places:
             at = committed.get(place)
             progress = Progress() if at is None else progress_of(at.offset, at.metadata)
-            reader = WaitingReader(place.partition, progress, int(settings[DELIVER_DELAY_MS] or 0))
+            reader = WaitingReader(place.partition, progress, int(settings[DELIVER_DELAY_MS] or 0), key=key)
             consumer.assign([place])
             consumer.seek(place, max(progress.low, starts[place].offset))
             while (consumer.position(place) or 0) < ends[place].offset:

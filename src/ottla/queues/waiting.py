@@ -19,7 +19,9 @@ class Waiting(NamedTuple):
 class WaitingReader:
     """Takes the committed records of a partition in order, from the first that may wait on."""
 
-    def __init__(self, partition: int, progress: Progress, default_delay_ms: int) -> None:
+    def __init__(self, partition: int, progress: Progress, default_delay_ms: int, *, key: bytes | None = None) -> None:
+        """With a key it keeps only what concerns this one, in little memory; else it keeps all that may wait."""
+        self._key = key
         self._partition = partition
         self._progress = progress.with_default_delay(default_delay_ms)
         self._found: list[tuple[int, Waiting]] = []
@@ -34,6 +36,8 @@ class WaitingReader:
         headers: Sequence[tuple[str, bytes | None]],
     ) -> None:
         """Take the next record."""
+        if self._key is not None and key != self._key:
+            return
         due: int | None
         try:
             if is_cancel(key, headers):
