@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.access import Operation
 from ottla.gateways.redis.error import SYNTAX, RedisError, failed
-from ottla.gateways.redis.keyspace import KEY_BYTES_MAX
+from ottla.gateways.redis.keyspace import KEY_BYTES_MAX, TopicMissingError
 from ottla.gateways.redis.long_work import UnfinishedError, Work
 from ottla.gateways.redis.numbers import integer
 from ottla.gateways.redis.placement import ElsewhereError
@@ -77,7 +77,11 @@ def copy(session: Session, arguments: list[bytes]) -> Reply:
     source.require_tail()
     if before is None and session.access is not None:
         session.access.require_creation(keyspace.topic_of(*place))
-    target = None if before is not None or is_elsewhere else keyspace.take_spare(place)
+    target = None
+    if before is None and not is_elsewhere:
+        target = keyspace.copies.take_spare(place)
+        if target is None:
+            raise TopicMissingError(place)
     session.work = CopyWork(session, source, place, before, target)
     raise UnfinishedError(session.work)
 
@@ -106,17 +110,15 @@ class CopyWork(Work):
             self._error = RedisError(f"ERR the stream cannot be copied: {error}")
         except Exception as error:  # raised where the command is called
             self._error = error
-        if self._target is not None:
-            self._keyspace.copies.discard(self._target.log.topic)
-            if self._error is not None:
-                with self._changing():
-                    self._keyspace.drop_copy(self._target, self._place, self._before)
+        if self._target is not None and self._error is not None:
+            with self._changing():
+                self._keyspace.copies.drop(self._target, self._place, self._before)
 
     async def _copy(self) -> None:
         keyspace, broker, source = self._keyspace, self._broker, self._source
         is_beside = self._target is None
         if self._target is None:
-            self._target = await keyspace.opening.make_beside(self._place)
+            self._target = await keyspace.copies.make_beside(self._place)
         target, before = self._target, self._before
         replaced = (keyspace.placement.topic_of(self._place) or "") if before is None else before.log.topic
         partition = broker.replicas.get(source.log.topic, 0)
@@ -125,7 +127,7 @@ class CopyWork(Work):
         if is_beside:
             await self._take_place(target)
         with self._changing():
-            keyspace.put_copy(target, self._place, before, self._now_ms)
+            keyspace.copies.put(target, self._place, before, self._now_ms)
 
     async def _take_place(self, target: Stream) -> None:
         """Among several brokers the settings of topics say which has the key: this one from now on."""

@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from ottla.gateways.redis.placement import COPIES
 from ottla.model import redis_key
 from ottla.model.error_code import ErrorCode
 from ottla.model.errors import ApiError
-from ottla.model.principal import broker_principal
 from ottla.native.errors import KernelError
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.gateways.redis.keyspace import Keyspace
     from ottla.gateways.redis.placement import Place
-    from ottla.gateways.redis.stream import Stream
     from ottla.model.principal import Principal
 
 NAMES_TRIED_MAX: Final = 100
@@ -78,29 +75,6 @@ class KeyOpening:
                 return
             if await self._adopt(place, tried):
                 return
-        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"too many topics have names like {name}")
-
-    async def make_beside(self, place: Place) -> Stream:
-        """A topic and a stream for a copy that takes a key from another topic later. Raises ApiError."""
-        keyspace, own_id = self._keyspace, self._keyspace.placement.own_id
-        name = redis_key.topic_of_key(*place)
-        for number in range(NAMES_TRIED_MAX):
-            tried = f"{name}-{number}" if number else name
-            if tried in keyspace.topics.dropped or tried in keyspace.copies:
-                continue
-            keyspace.copies.add(tried)
-            # Among several brokers one topic says that it has a key; in a log on one broker the marks say it.
-            told = (COPIES, f"{own_id}-{tried}".encode()) if keyspace.placement.has_peers else place
-            try:
-                is_made = await keyspace.topics.create(told, tried, broker_principal(own_id))
-            except BaseException:
-                keyspace.copies.discard(tried)
-                raise
-            if is_made:
-                stream = keyspace.new_stream(tried)
-                stream.log.open()
-                return stream
-            keyspace.copies.discard(tried)
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"too many topics have names like {name}")
 
     async def _adopt(self, place: Place, topic: str) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.gateways.redis.adoption import Adoption
 from ottla.gateways.redis.error import RedisError
 from ottla.gateways.redis.group import FREED_AT_ONCE, Group
+from ottla.gateways.redis.key_copies import KeyCopies
 from ottla.gateways.redis.key_opening import KeyOpening
 from ottla.gateways.redis.key_topics import KeyTopics
 from ottla.gateways.redis.node_cache import NodeCache
@@ -86,8 +87,6 @@ class Keyspace:
         """How many changes there were, as INFO counts them."""
         self.spare: dict[Place, Stream] = {}
         """Streams of topics without a key."""
-        self.copies: set[str] = set()
-        """Topics to which streams are being copied that take the place of others."""
         self._held: dict[Stream, Work] = {}
         """Streams that a command changes which is not over: nobody else sees them, and nothing of them is written."""
         self._dirty: list[Stream] = []
@@ -101,6 +100,7 @@ class Keyspace:
         self.topics = KeyTopics(broker, config, self.placement)
         self.topics.is_of_other = lambda place, stream: self.databases[place[0]].get(place[1], stream) is not stream
         self.opening = KeyOpening(broker, self)
+        self.copies = KeyCopies(self)
         self._began_ms = broker.clock.now_ms()
         self.awaited: set[Flush] = set()
         """Changes that the answers of the commands under way rest on."""
@@ -311,63 +311,6 @@ class Keyspace:
             else:
                 self.keep_spare(before)
 
-    # --- copying ----------------------------------------------------------------------------------------------------
-
-    def take_spare(self, place: Place) -> Stream:
-        """The topic that there is for a key that does not exist, as its value from now on. Raises TopicMissingError."""
-        if not self.has_spare(place):
-            raise TopicMissingError(place)
-        stream = self.databases[place[0]][place[1]] = self.spare.pop(place)
-        return stream
-
-    def put_copy(self, stream: Stream, place: Place, before: Stream | None, now_ms: int) -> None:
-        """A copy is whole, and on disk: it is the value of a key, in place of a stream that was."""
-        database, key = place
-        self.databases[database][key] = stream
-        stream.begin(database, key)
-        if before is not None and self.topics.place_told(before.log.topic) is not None:  # it had just come to the key
-            self.end(before, now_ms)
-            self.on_groups(before)
-            self.drop(before)
-        elif before is not None and self.placement.has_peers:  # its topic is gone
-            groups = list(before.groups.values())
-            before.log.discard()
-            before.log.adoption.end()
-            before.end()
-            self.dismantle(groups)
-            self.on_groups(before)
-        elif before is not None:
-            self.end(before, now_ms)
-            self.on_groups(before)
-            self.keep_spare(before)
-        stream.log.adoption.watch()
-        self.changed(stream)
-        self.on_groups(stream)
-        if stream.expires_ms is not None:
-            self.expire_later(stream, stream.expires_ms)
-
-    def drop_copy(self, stream: Stream, place: Place, before: Stream | None) -> None:
-        """A copy has failed: the key has what it had before."""
-        if self.databases[place[0]].get(place[1]) is stream:
-            del self.databases[place[0]][place[1]]
-            if before is not None:
-                self.databases[place[0]][place[1]] = before
-        stream.log.adoption.end()
-        self.drop(stream)
-
-    async def _drop_left_copies(self) -> None:
-        """Brokers that led topics of copies are gone, and the copies were not finished."""
-        for place, topic in tuple(self.placement.led_here()) if self.placement.has_peers else ():
-            is_known = place in self.spare or topic in self.copies or topic in self.topics.dropped
-            if place[0] == COPIES and not is_known and not self.is_served(topic):
-                stream = self.new_stream(topic)
-                try:
-                    await stream.log.load(set())
-                except (ApiError, KernelError, OSError) as error:
-                    logger.info("topic %s, a copy that was not finished, is not read: %s", topic, error)
-                else:
-                    self.place_stream(stream)
-
     def keep_spare(self, stream: Stream) -> None:
         place = self._place_to_be(stream)
         if place is None or place in self.spare:
@@ -408,7 +351,7 @@ class Keyspace:
                 for database in self.databases:
                     for stream in tuple(database.values()):
                         await self._free(stream)
-                await self._drop_left_copies()
+                await self.copies.drop_left()
             finally:
                 self.free_later()
 
