@@ -56,8 +56,13 @@ async def _move(bootstrap: str, leaving: set[int], rng: Random) -> int:
             place: error for place, error in (await alter_reassignments(clients, wanted)).items() if error is not None
         }
         assert not refused, refused
-        async with asyncio.timeout(2 * PATIENCE_S):
-            await _elect(clients, wanted, leaving)
+        try:
+            async with asyncio.timeout(2 * PATIENCE_S):
+                await _elect(clients, wanted, leaving)
+        except TimeoutError as error:
+            await clients.refresh(None)
+            led = {str(place): clients.metadata.leader(place) for place in wanted}
+            raise TimeoutError(f"brokers {leaving} lead on after {2 * PATIENCE_S} s: {led}") from error
     finally:
         clients.close()
     return len(wanted)

@@ -191,7 +191,8 @@ def run_chapter(
             work.is_sending = False
             _wait(work, lambda: not work.history.unfinished(_read(cluster, queue)), "all that the log has is done")
         except (TimeoutError, AssertionError) as error:
-            stuck = str(error)
+            stuck = str(error) or repr(error)
+            work.is_sending = False  # or the end of the log is never read
         try:
             log = _read(cluster, queue)
             work.stop()
