@@ -102,14 +102,19 @@ class RemoteShares:
             share = self._shares[key] = RemoteShare(key, next(self._numbers), leader, self._forget)
         return share
 
-    async def has_readers(self, group_id: str, topic_id: UUID) -> bool:
-        """Whether clients of other brokers read a group in a topic; brokers that do not answer have none."""
+    async def has_readers(self, group_id: str, topic_id: UUID, *, if_unknown: bool) -> bool:
+        """Whether clients of other brokers read a group in a topic; `if_unknown` where some do not answer, and no other
+        has any.
+        """
         asked = messages.encode(Readers(group_id, topic_id.bytes))
+        are_known = True
         for broker_id in sorted(self._current_image().active_brokers() - {self._broker_id}):
-            with contextlib.suppress(ClientError, ApiError, msgspec.DecodeError):
+            try:
                 if messages.decode_count(await self.remote.ask(broker_id, asked, "settle", TIMEOUT_MS)):
                     return True
-        return False
+            except (ClientError, ApiError, msgspec.DecodeError):
+                are_known = False
+        return if_unknown and not are_known
 
     async def look(self, group_id: str, topic_id: UUID) -> None:
         """Have readers at other brokers begin anew; those that do not answer look by themselves within seconds."""

@@ -17,6 +17,7 @@ from ottla.gateways.nsq.auth_server import AuthServers, parse_auth_server
 from ottla.gateways.nsq.channel_reader import ChannelReader, ReaderCounts
 from ottla.gateways.nsq.channels import NsqChannels
 from ottla.gateways.nsq.connection import NsqConnection
+from ottla.gateways.nsq.ephemeral import EphemeralChannels
 from ottla.gateways.nsq.limits import NsqLimits
 from ottla.gateways.nsq.lookup.client import LookupUnavailableError, channels_of
 from ottla.gateways.nsq.lookupd_peer import LookupdPeer, Registrations, identity
@@ -91,7 +92,8 @@ class NsqGateway:
             broker, self.topics, self.channels, lambda: [each for each in self.connections if each.reader is not None]
         )
         self.statistics = NsqStatistics(self)
-        broker.share_readers.readers_here = self._readers_here
+        self._ephemeral = EphemeralChannels(self)
+        broker.share_readers.readers_here = self.readers_here
         self._gone_counts: dict[tuple[str, str], ReaderCounts] = {}
         self._numbers = count(1)
         self.tcp_port = 0
@@ -107,6 +109,7 @@ class NsqGateway:
         self.tcp_port, self.http_port, self.https_port = tcp_port, http_port, https_port
         self.set_lookupd_addresses(self.limits.lookupd_addresses)
         self.broker.tasks.spawn(self._look_again(), "nsq-look")
+        self.broker.tasks.spawn(self._ephemeral.run(), "nsq-ephemeral")
         statsd = self.limits.statsd
         if statsd.address:
             told = self._identity()
@@ -239,27 +242,11 @@ class NsqGateway:
         gone.requeue_count += reader.counts.requeue_count
         gone.timeout_count += reader.counts.timeout_count
         if is_ephemeral(subscription[1]) and all(each.subscription != subscription for each in self.connections):
-            self.broker.tasks.spawn(self._delete_ephemeral(*subscription), "nsq-ephemeral")
+            self.broker.tasks.spawn(self._ephemeral.left(*subscription), "nsq-ephemeral")
 
-    def _readers_here(self, channel: str, topic_id: UUID) -> int:
+    def readers_here(self, channel: str, topic_id: UUID) -> int:
         readers = (each.reader for each in self.connections if each.reader is not None)
         return sum(1 for each in readers if each.channel == channel and each.topic_id == topic_id)
-
-    async def _delete_ephemeral(self, name: str, channel: str) -> None:
-        topic = self.administration.topic(name)
-        if topic is None:
-            return
-        elsewhere = self.broker.remote_shares
-        if elsewhere is not None and await elsewhere.has_readers(channel, topic.topic_id):
-            return  # it goes with the last of them
-        if self._readers_here(channel, topic.topic_id):
-            return  # one has come meanwhile
-        try:
-            await self.administration.delete_channel(name, topic, channel)
-            if is_ephemeral(name) and not await self.administration.channels(topic):
-                await self.administration.delete_topic(name, topic)
-        except ApiError as error:
-            logger.warning("channel %s of topic %s could not be deleted: %s", channel, name, error.message)
 
     def counts_of(self, topic: str, channel: str) -> ReaderCounts:
         """What has happened to messages of a channel while clients of this broker had them."""
