@@ -190,9 +190,11 @@ def add_acls(
             "give --principal, a resource such as --topic, and --operation (or --producer, --consumer)"
         )
     _require_address(asked.host)
+    kind = ResourceType[asked.kind.upper()]
+    _require_meant(kind, wanted)
     acls = [
         AclBinding(
-            ResourceType[asked.kind.upper()],
+            kind,
             asked.name,
             PatternType.PREFIXED if asked.prefixed else PatternType.LITERAL,
             principal,
@@ -239,6 +241,19 @@ def remove_acls(
     if not removed:
         raise CommandError("no ACL matches; `ottla acl list` shows all", ExitCode.NOT_FOUND)
     _show(removed, as_json=as_json)
+
+
+def _require_meant(kind: ResourceType, operations: list[str]) -> None:
+    """Refuse an ACL that no request would ever be asked for, as Kafka's tool does."""
+    from ottla.broker.access import OPERATIONS
+
+    there_are = [each.name.lower().replace("_", "-") for each in OPERATIONS[kind]]
+    for operation in operations:
+        if operation not in ("all", *there_are):
+            raise click.UsageError(
+                f"nothing asks for {operation} on a {kind.name.lower().replace('_', ' ')}: there are "
+                f"{', '.join(there_are)}, and all"
+            )
 
 
 def _show(acls: "list[AclBinding]", *, as_json: bool) -> None:
