@@ -141,6 +141,8 @@ def _report(tally: "Tally", *, execute: bool, as_json: bool) -> None:
     print_table(["TO", "OF STEP", "LETTERS"], [tuple(each.values()) for each in sent], right=["LETTERS"])
     for each in refused:
         click.echo(f"{each['letters']} stay, {each['why']}: {each['first']}", err=True)
+    if not tally.total and tally.not_meant:
+        click.echo(f"{tally.not_meant} records are no dead letters, or not chosen by the options", err=True)
     if execute:
         click.echo(f"sent back {_letters(tally.total)}")
     else:
