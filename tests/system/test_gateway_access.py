@@ -110,6 +110,11 @@ RENAME orders free-b
 RENAME free-a orders
 RENAMENX orders free-b
 MOVE orders 1
+COPY orders free-b
+COPY free-a orders
+COPY free-a new
+COPY free-a free-b REPLACE
+COPY free-a free-b DB 3
 EXPIRE orders 0
 PEXPIRE orders 0
 EXPIREAT orders 1
@@ -162,6 +167,8 @@ def test_redis_clients_may_do_what_acls_allow(secured: BrokerProcess) -> None:
         assert taken == [[b"free-jobs", [[b"5-1", [b"n", b"1"]]]]]
         assert redis.call("XACK", "free-jobs", "free-g", "5-1") == 1
         assert redis.call("XRANGE", "free-jobs", "-", "+") == [[b"5-1", [b"n", b"1"]]]
+        assert redis.call("COPY", "free-jobs", "free-copy") == 1
+        assert redis.call("XRANGE", "free-copy", "-", "+") == [[b"5-1", [b"n", b"1"]]]
 
 
 @pytest.mark.parametrize(
