@@ -104,8 +104,9 @@ class Answers:
         """Send a reply in pieces, each made when those before are gone. Raises LostError, ApiError, SpanBrokenError."""
         if await are_lost(awaited):
             raise LostError("changes that a reply shows were not written")
-        for part in parts:
+        for number, part in enumerate(parts):
             if isinstance(part, bytes):
+                parts[number] = b""  # a large reply is freed as it goes
                 await self._send_piece(part)
                 continue
             async for piece in part.pieces():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.gateways.redis import reply as replies
 from ottla.gateways.redis.command_table import find_command
 from ottla.gateways.redis.error import RedisError
+from ottla.gateways.redis.long_reply import LONG_BYTES, LongReplyError, together
 from ottla.gateways.redis.long_work import UnfinishedError
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ WITH_HELP: Final = 2
 
 
 def call(session: Session, arguments: list[bytes], name: bytes | None = None) -> bytes:
-    """Run a command. Raises RedisError, and what a command raises that waits or lacks something (`connection`)."""
+    """Run a command. Raises RedisError, and what a command raises that waits or lacks something (`connection`), or
+    whose reply is long.
+    """
     work, gateway = session.work, session.gateway
     if work is not None and not work.is_over:
         raise UnfinishedError(work)
@@ -52,7 +55,12 @@ def call(session: Session, arguments: list[bytes], name: bytes | None = None) ->
         for key in command.keys_of(arguments):
             session.wrote(key)
     gateway.statistics.ran(_full_name(command, arguments), gateway.broker.clock.monotonic_ms() - began_ms)
-    return replies.encode(reply, session.protocol)
+    if work is None or not session.may_be_long:
+        return replies.encode(reply, session.protocol)
+    parts = replies.encoded_parts(reply, session.protocol)
+    if sum(map(len, parts)) > LONG_BYTES:
+        raise LongReplyError(list(together(parts)))
+    return b"".join(parts)
 
 
 def _run(session: Session, command: Command, arguments: list[bytes]) -> replies.Reply:

@@ -289,7 +289,7 @@ def _history(
         ]
         parts.append(b"".join(rows))
     yield from let_go(history)
-    return Raw(b"".join(parts))
+    return Raw(*parts)
 
 
 def _new(options: ReadOptions, stream: Stream, group: Group, plan: _Plan, now_ms: int) -> Steps:
@@ -317,7 +317,7 @@ def _new(options: ReadOptions, stream: Stream, group: Group, plan: _Plan, now_ms
             fresh.clear()
     group.consumers[name].active_ms = now_ms
     yield from let_go(plan.claimed, plan.fresh_ids)
-    return Raw(b"".join(parts))
+    return Raw(*parts)
 
 
 def _with_times(at: int, fields: list[bytes], idle_ms: int, count: int) -> bytes:

@@ -9,8 +9,9 @@ were deleted before. A log of which spans are read is not freed, for a while at 
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left, bisect_right
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.native import encode_entries
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
 
 LONG_BYTES: Final = 1024 * 1024
 """Replies up to this size are made at once."""
-NODES_A_TURN: Final = 2_000
+NODES_A_TURN: Final = 500
 PIECE_BYTES: Final = 256 * 1024
+PART_BYTES: Final = 64 * 1024
 NODE_BYTES: Final = 4_096
 """For a node of which the size is not known."""
+FREED_A_TURN: Final = 2_000
 HELD_MS: Final = 10 * 60 * 1000
 """So long a client may take for a reply, at least, before what was deleted meanwhile goes from the log."""
 
@@ -75,8 +78,14 @@ class Span:
         return now_ms - self._held_from_ms < HELD_MS
 
     def end(self) -> None:
-        """Nothing of it is needed any more."""
+        """Nothing of it is needed any more. What it knows of nodes goes bit by bit."""
         self._stream.spans.discard(self)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        del self._parts[-FREED_A_TURN:]
+        if self._parts:
+            asyncio.get_running_loop().call_soon(self._let_go)
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The array of the entries. Raises ApiError, SpanBrokenError."""
@@ -148,6 +157,19 @@ class LongReplyError(Exception):
         for part in self.parts:
             if isinstance(part, Span):
                 part.end()
+
+
+def together(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Parts of a reply in larger ones; what is large by itself is not copied."""
+    some: list[bytes] = []
+    size = 0
+    for part in parts:
+        if size + len(part) > PART_BYTES:
+            yield b"".join(some)
+            some, size = [], 0
+        some.append(part)
+        size += len(part)
+    yield b"".join(some)
 
 
 def span_of(

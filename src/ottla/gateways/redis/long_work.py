@@ -20,6 +20,7 @@ from ottla.gateways.redis.reply import Raw
 from ottla.gateways.redis.session import BlockError
 from ottla.gateways.redis.stream_id import parse_ids
 from ottla.native import encode_entries
+from ottla.runtime.garbage import keeping_much, look_at_new
 from ottla.runtime.turns import next_turn
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _array_of(items: Iterable[T], encoded: Callable[[list[T]], bytes]) -> Steps:
         if len(some) == SLICE:
             yield
     parts[0] = b"*%d\r\n" % count
-    return Raw(b"".join(parts))
+    return Raw(*parts)
 
 
 def let_go(*containers: dict[Any, Any] | list[Any]) -> Iterator[None]:
@@ -178,9 +179,11 @@ class LongWork(Work):
 
     async def _work(self) -> None:
         is_over = False
-        while not is_over:
-            await next_turn()
-            is_over = not self._step()
+        with keeping_much():
+            while not is_over:
+                await next_turn()
+                is_over = not self._step()
+                look_at_new()
 
     def _step(self) -> bool:
         with self._changing():

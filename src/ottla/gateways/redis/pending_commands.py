@@ -62,7 +62,7 @@ def _rows(found: Iterator[tuple[int, Pending]], count: int, idle_min_ms: int, no
         if len(some) == SLICE:
             yield
     parts[0] = b"*%d\r\n" % size
-    return Raw(b"".join(parts))
+    return Raw(*parts)
 
 
 def _row(entry_id: int, pending: Pending, now_ms: int) -> bytes:

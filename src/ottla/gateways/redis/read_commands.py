@@ -250,7 +250,7 @@ def _pieces_of(items: list[tuple[bytes, Reply]], protocol: int) -> list[bytes | 
     pieces: list[bytes | Span] = [(b"%%%d\r\n" if protocol == RESP3 else b"*%d\r\n") % len(items)]
     for key, each in items:
         pieces.append((b"" if protocol == RESP3 else b"*2\r\n") + bulk(key))
-        pieces.append(each if isinstance(each, Span) else each.data)
+        pieces += [each] if isinstance(each, Span) else each.pieces
     return pieces
 
 

@@ -52,12 +52,12 @@ class Pairs:
 
 
 class Raw:
-    """A part of a reply that is encoded."""
+    """A part of a reply that is encoded, in pieces."""
 
-    __slots__ = ("data",)
+    __slots__ = ("pieces",)
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    def __init__(self, *pieces: bytes) -> None:
+        self.pieces = pieces
 
 
 class NullArray:
@@ -115,12 +115,17 @@ def encode(reply: Reply, protocol: int) -> bytes:
         return b"$%d\r\n%b\r\n" % (len(reply), reply)
     if kind is int:
         return b":%d\r\n" % reply
-    if kind is Simple or kind is Failure or kind is Raw:
+    if kind is Simple or kind is Failure:
         data: bytes = reply.data
         return data
+    return b"".join(encoded_parts(reply, protocol))
+
+
+def encoded_parts(reply: Reply, protocol: int) -> list[bytes]:
+    """The bytes of a reply, in parts: to put a large one together takes long."""
     parts: list[bytes] = []
     _add(reply, protocol, parts)
-    return b"".join(parts)
+    return parts
 
 
 def _add(reply: Reply, protocol: int, parts: list[bytes]) -> None:
@@ -141,6 +146,8 @@ def _add(reply: Reply, protocol: int, parts: list[bytes]) -> None:
             _add_pairs(list(reply.items()), protocol, parts, is_nested=False)
         case Pairs(items=items):
             _add_pairs(items, protocol, parts, is_nested=True)
+        case Raw(pieces=pieces):
+            parts += pieces
         case Verbatim(text=text):
             parts.append(b"=%d\r\ntxt:%b\r\n" % (len(text) + 4, text) if protocol == RESP3 else bulk(text))
         case _:

@@ -14,6 +14,7 @@ from ottla.gateways.redis import group_commands
 from ottla.gateways.redis.command_call import call
 from ottla.gateways.redis.group import UNKNOWN, Group
 from ottla.gateways.redis.keyspace import HeldError
+from ottla.gateways.redis.long_reply import LongReplyError
 from ottla.gateways.redis.session import BlockError
 from ottla.gateways.redis.stream import NodeLimits, Stream
 from ottla.gateways.redis.stream_records import snapshot
@@ -161,6 +162,29 @@ def test_a_command_is_done_to_its_end_when_its_client_is_gone() -> None:
         assert await server.run(server.session(), b"XPENDING", b"s", b"g") == b"*4\r\n:0\r\n$-1\r\n$-1\r\n*-1\r\n"
 
     asyncio.run(run())
+
+
+def test_a_long_reply_of_a_command_in_slices_is_sent_in_pieces_and_never_made_twice() -> None:
+    async def run(slice_size: int) -> tuple[bytes, int]:
+        server = StreamsInMemory(b"s")
+        session = server.session()
+        for number in range(1, 10):
+            await server.run(session, b"XADD", b"s", b"%d-0" % number, b"f", b"x" * 200_000)
+        await server.run(session, b"XGROUP", b"CREATE", b"s", b"g", b"0")
+        with slices_of(slice_size):
+            try:
+                reply = await server.run(session, b"XREADGROUP", b"GROUP", b"g", b"a", b"STREAMS", b"s", b">")
+                pieces = 1
+            except LongReplyError as long:
+                parts = [each for each in long.parts if isinstance(each, bytes)]
+                reply, pieces = b"".join(parts), len(long.parts)
+        assert [each.count for _, each in server.streams[b"s"].groups[b"g"].pending_from(0, 1 << 128)] == [1] * 9
+        return reply, pieces
+
+    whole, in_slices = asyncio.run(run(1_000)), asyncio.run(run(2))
+    assert whole[0] == in_slices[0]
+    assert whole[1] == 1
+    assert in_slices[1] >= 5
 
 
 def test_a_command_that_found_nothing_looks_again_where_something_came_before_it_waits() -> None:
