@@ -54,6 +54,9 @@ TRANSACTION_BYTES: Final = 16 << 20
 LOOK_MS: Final = 1_000
 """How often the clock is looked at while something waits: it may have been set."""
 
+UNREAD_MS: Final = 100
+"""What was committed so long before is read before anything is moved, and so is what was when the last move ended."""
+
 OLDEST_MS: Final = 5_000
 """How often the first record that waits is looked for, to move the log start behind it."""
 
@@ -153,17 +156,19 @@ class DelayMover:
         try:
             low = max(self._progress.low, self._partition.log.log_start_offset)
             self._index, self._position = await self._buckets.load(self._progress, low, self._kept_end)
-            end = self._position
+            end, end_ms = self._position, self._clock.monotonic_ms()
             while self._is_current:
                 self._news.clear()
                 self._know_end()
                 # What is late is moved before more is read: it is moved all at once.
                 has_read = self._index.late_bytes < TRANSACTION_BYTES and await self._scan()
+                if has_read and self._position >= end and self._clock.monotonic_ms() - end_ms > UNREAD_MS:
+                    end, end_ms = self._partition.last_stable_offset, self._clock.monotonic_ms()
                 if has_read and self._position < end:
                     await self._settle_buckets()
                     continue  # what was written before the last move ended may cancel what is due by now
                 has_moved = self._may_move and await self._move()
-                end = self._partition.last_stable_offset
+                end, end_ms = self._partition.last_stable_offset, self._clock.monotonic_ms()
                 await self._settle_buckets()
                 self.waiting_count = len(self._index)
                 if not has_read and not has_moved:
@@ -212,6 +217,9 @@ class DelayMover:
 
     async def _take_over(self) -> None:
         self._producer, committed = await self._become_producer(self._place)
+        if committed is not None and committed.leader_epoch > self._epoch:
+            # This broker has not been told that another one leads: its log may end before what that one has moved.
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"epoch {committed.leader_epoch} is led by now")
         progress = Progress() if committed is None else progress_of(committed.offset, committed.metadata)
         if self._found_first.get(self._place, (-1, None))[0] != self._epoch:
             self._found_first[self._place] = (self._epoch, committed)

@@ -165,6 +165,7 @@ class Case:
         self.log = FakeLog(directory)
         self.partition = FakePartition(self.log)
         self.sent: list[bytes | None] = []
+        self.environment = Environment()
         self.commits = self.aborts = 0
         self.own_offset = 0
         self.most_cancels = 0
@@ -185,7 +186,7 @@ class Case:
             "now",
             0,
             self.become_producer,
-            cast("Any", Environment()),
+            cast("Any", self.environment),
             OsDisk(),
             look_up=lambda name: Target(name, 1, RULES),
             partition_count=lambda: 1,
@@ -378,5 +379,48 @@ def test_a_clock_that_was_set_back_does_not_stop_reading(case: Case, monkeypatch
         case.partition.last_stable_offset = 2
         async with case.running():
             assert case.sent == [b"later", b"due"]
+
+    asyncio.run(run())
+
+
+def test_who_was_not_told_that_another_broker_leads_does_not_cut_its_progress(case: Case) -> None:
+    async def run() -> None:
+        case.committed = {PLACE: CommittedOffset(0, 4, "500:0:2:0,0")}
+        case.log.append(b"a", ("ottla-deliver-at", b"800"))
+        case.partition.last_stable_offset = 1
+        async with case.running():
+            assert case.sent == []
+            assert case.commits == 0
+
+    asyncio.run(run())
+
+
+class SlowClock(Environment.Clock):
+    """Each look at it takes time."""
+
+    now = 0
+
+    def monotonic_ms(self) -> int:
+        self.now += 60
+        return self.now
+
+
+def test_what_is_written_while_much_is_read_is_read_before_anything_is_moved(case: Case) -> None:
+    case.environment.clock = SlowClock()
+
+    def read(offset: int, *_: object, **__: object) -> Bytes:
+        if offset == 2 and len(case.log.batches) == 3:
+            case.log.append(b"c")
+            case.log.append(b"a", CANCEL)
+            case.partition.last_stable_offset = 5
+        return Bytes(case.log.batches[offset])
+
+    async def run() -> None:
+        for key in (b"a", b"b", b"b"):
+            case.log.append(key)
+        case.partition.last_stable_offset = 3
+        case.partition.read = read  # type: ignore[method-assign]
+        async with case.running():
+            assert case.sent == [b"b", b"b", b"c"]
 
     asyncio.run(run())
