@@ -505,6 +505,21 @@ def test_a_cancelled_schedule_stays_cancelled_where_the_log_is_read_from_behind_
     asyncio.run(run())
 
 
+def test_a_file_stays_as_long_as_a_schedule_behind_it_may_be_read_again_that_it_cancels(tmp_path: Path) -> None:
+    async def run() -> None:
+        delivery = Delivery(tmp_path)
+        await delivery.start()
+        for step in ([at(10, b"k")], 20, [CANCEL], "flush", [at(900), FOLLOWING, at(25)], 30):
+            await delivery.step(step, cast("Any", Draws()))
+        assert len(delivery.index) == 1, "nothing of the file waits"
+        assert len(delivery.files()) == 1
+        for step in ([at(901)], 900):
+            await delivery.step(step, cast("Any", Draws()))
+        assert delivery.files() == []
+
+    asyncio.run(run())
+
+
 def test_cancelled_records_are_left_out_of_a_merge_and_their_cancellations_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
