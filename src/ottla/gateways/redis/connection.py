@@ -49,6 +49,10 @@ logger = logging.getLogger(__name__)
 
 CHUNK_BYTES_MAX: Final = 256 * 1024
 """Answers beyond it are sent before more commands are run."""
+UNWRITTEN_BYTES_MAX: Final = 16 * 1024 * 1024
+"""A client that has sent so much of which the answers wait for the disk is not read from."""
+ALL_UNWRITTEN_BYTES_MAX: Final = 256 * 1024 * 1024
+"""The same of all clients together: none is read from whose answers wait."""
 COMMAND_BYTES: Final = 150
 """What a command takes that waits, beside its bytes."""
 QUIT: Final = "the client quits"
@@ -96,6 +100,7 @@ class RedisConnection:
         self._login_deadline: TimerTask | None = None
         if not session.is_known:
             self._login_deadline = gateway.broker.timer.schedule(LOGIN_MS, self._on_login_late)
+        self._unwritten_bytes = 0  # of input since nothing waited for the disk
         self._queued_bytes = 0  # of the commands that wait, at most
         self.held_bytes = 0
         """Of input that has not become answers: a part of a command, and commands that wait for another."""
@@ -106,6 +111,8 @@ class RedisConnection:
         self._quota.begin()
         self._reader.feed(data)
         self._queued_bytes += len(data)
+        self._unwritten_bytes += len(data)
+        self.gateway.unwritten_bytes += len(data)
         if not (self._reader.is_limited and (self._commands or self._is_busy)):
             self._read()
         self.pump()
@@ -147,6 +154,8 @@ class RedisConnection:
         self._reader.clear()
         self._answers.clear()
         self._answer_slots()
+        self.gateway.unwritten_bytes -= self._unwritten_bytes
+        self._unwritten_bytes = 0
         self.gateway.unfinished.move(self.held_bytes, 0)
         self.held_bytes = 0
         self.gateway.forget(self)
@@ -190,9 +199,22 @@ class RedisConnection:
         self._count_held()
 
     def _on_left(self) -> None:
-        """Commands have run, or answers have left: if none is under way, the client is owed nothing."""
-        if not self._commands and not self._is_busy and not self._answers.are_waiting:
+        """Commands have run, or answers have left. What is not answered in the end is held, and where much waits for
+        the disk the input too: then nothing more is read.
+        """
+        gateway, waits = self.gateway, self._answers.are_waiting
+        if not waits:
+            gateway.unwritten_bytes -= self._unwritten_bytes
+            self._unwritten_bytes = 0
+        if self._commands or self._is_busy:
+            return
+        if not waits:
             self._answer_slots()
+        elif self._unwritten_bytes < UNWRITTEN_BYTES_MAX and gateway.unwritten_bytes < ALL_UNWRITTEN_BYTES_MAX:
+            last = self._slots.pop() if self._slots else None
+            self._answer_slots()
+            if last is not None:
+                self._slots.append(last)
 
     def _count_held(self) -> None:
         before = self.held_bytes

@@ -74,6 +74,8 @@ class RedisGateway:
         self.config = config
         self.held_bytes = 0
         """What transactions of all clients hold."""
+        self.unwritten_bytes = 0
+        """Of the input of clients whose answers wait for the disk."""
         self.unfinished = ByteBudget(UNFINISHED_BYTES_MAX)
         self.table = command_table()
         self.logins = logins

@@ -47,3 +47,41 @@ def test_who_waits_when_nothing_changed_is_left_alone() -> None:
     waiters.changed(0, b"s")
     waiters.serve()
     more.assert_not_called()
+
+
+def test_workers_of_a_group_look_until_the_first_of_them_gets_nothing() -> None:
+    waiters = Waiters(Mock(), Mock())
+    looked: list[str] = []
+    entries = 2
+
+    def client(name: str, group: bytes, *options: bytes) -> Waiter:
+        connection: Any = Mock()
+        connection.session.database = 0
+
+        def look(_: Waiter) -> bool:
+            nonlocal entries
+            looked.append(name)
+            entries -= 1
+            return entries >= 0
+
+        connection.woken.side_effect = look
+        arguments = [b"XREADGROUP", b"GROUP", group, name.encode(), *options, b"STREAMS", b"s", b">"]
+        return Waiter(waiters, connection, BlockError([b"s"], 0, arguments), 0)
+
+    workers = [client(f"g{number}", b"g") for number in range(5)]
+    client("h0", b"h")
+    claiming = [client(f"c{number}", b"g", b"CLAIM", b"10") for number in range(2)]
+    waiters.changed(0, b"s")
+    waiters.serve()
+    assert looked == ["g0", "g1", "g2", "h0", "c0", "c1"]
+    assert not waiters.is_behind
+    assert waiters.count == 6
+    looked.clear()
+    workers[2].cancel()
+    entries = 1
+    waiters.changed(0, b"s")
+    waiters.serve()
+    assert looked == ["g3", "g4", "h0", "c0", "c1"]
+    for each in (*workers, *claiming):
+        each.cancel()
+    assert waiters.places == [(0, b"s")]
