@@ -248,11 +248,13 @@ class NsqGateway:
         readers = (each.reader for each in self.connections if each.reader is not None)
         return sum(1 for each in readers if each.channel == channel and each.topic_id == topic_id)
 
-    def counts_of(self, topic: str, channel: str) -> ReaderCounts:
-        """What has happened to messages of a channel while clients of this broker had them."""
+    def counts_of(self, topic: str, channel: str, clients: Sequence[NsqConnection]) -> ReaderCounts:
+        """What has happened to messages of a channel while clients of this broker had them: those that are gone, and
+        these, as far as they are not.
+        """
         total = replace(self._gone_counts.get((topic, channel), ReaderCounts()))
-        for connection in self.connections:
-            if connection.subscription == (topic, channel) and connection.reader is not None:
+        for connection in clients:
+            if connection.reader is not None and connection in self.connections:
                 total.requeue_count += connection.reader.counts.requeue_count
                 total.timeout_count += connection.reader.counts.timeout_count
         return total
