@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,19 @@ def test_an_emptied_channel_has_nothing_but_what_comes_later_and_a_deleted_one_n
     assert request(asked, "POST", f"/channel/delete?topic={topic}&channel=c")[0] == 200
     with pytest.raises(EOFError):
         until_the_end(client)
+
+
+def test_brokers_that_are_asked_for_statistics_at_once_do_not_wait_for_each_other(cluster: Cluster) -> None:
+    for number in range(12):
+        topic, broker = f"asked-{number % 3}", brokers(cluster)[number % 3]
+        NsqClient(address(broker)).subscribe(topic, f"c{number}", 0).close()
+
+    def ask(broker: BrokerProcess) -> set[int]:
+        return {request(broker, "GET", "/stats?format=json")[0] for _ in range(10)}
+
+    with ThreadPoolExecutor(9) as threads:
+        answers = list(threads.map(ask, brokers(cluster) * 3))
+    assert answers == [{200}] * 9, "who waits for another broker gives up after a while"
 
 
 def test_a_client_goes_on_at_a_broker_that_is_left_when_the_leader_is_killed(cluster: Cluster) -> None:

@@ -275,10 +275,13 @@ class ShareGroupChannel:
 
     async def consumers(self, broker_id: int, group_id: str) -> int:
         """DescribeDeliveries, of no partition: how many read the group there that are no members of it."""
+        from ottla.peers.broker_channels import SHARE_STATE
         from ottla.protocol.messages.describe_deliveries import DescribeDeliveriesRequest, DescribeDeliveriesResponse
 
         request = DescribeDeliveriesRequest(group_id)
-        response = await self._channels.request(broker_id, request, DescribeDeliveriesResponse, timeout_ms=REQUEST_MS)
+        response = await self._channels.request(
+            broker_id, request, DescribeDeliveriesResponse, timeout_ms=REQUEST_MS, lane=SHARE_STATE
+        )
         return response.consumers
 
     def _name(self, topic_id: UUID) -> str:

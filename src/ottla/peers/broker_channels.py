@@ -54,6 +54,10 @@ PROBE: Final = Lane("probe")
 """Whether a broker can be reached."""
 STORE: Final = Lane("store")
 """Whether a broker reaches the metadata store, which takes it a while to find out."""
+SHARE_STATE: Final = Lane("share-state")
+"""What is asked while a request of another broker is answered, and is itself answered by asking nobody. On a lane with
+such requests two brokers could wait for each other: each for an answer behind one that waits for the other.
+"""
 _OF_THE_CONTROLLER: Final = (HEARTBEAT, FORWARD, CONTROLLER)
 
 CHECKS_MAX: Final = 10

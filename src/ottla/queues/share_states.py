@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Set
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from uuid import UUID
 
 from ottla.client.errors import ClientError
@@ -21,6 +21,9 @@ from ottla.runtime.timer import Timer
 
 if TYPE_CHECKING:
     from ottla.peers.broker_channels import BrokerChannels
+    from ottla.protocol.message import ApiMessage
+
+R = TypeVar("R", bound="ApiMessage")
 
 TRIES_MS: Final = (0, 20, 50, 100, 200, 500, 1_000, 1_000, 2_000, 2_000, 2_000)
 """How long to wait before each try: ten seconds in all, as long as a coordinator may move."""
@@ -180,6 +183,11 @@ class StateChannel:
     def __init__(self, channels: BrokerChannels) -> None:
         self._channels = channels
 
+    async def _ask(self, broker_id: int, request: ApiMessage, response: type[R]) -> R:
+        from ottla.peers.broker_channels import SHARE_STATE
+
+        return await self._channels.request(broker_id, request, response, timeout_ms=REQUEST_MS, lane=SHARE_STATE)
+
     async def initialize(self, broker_id: int, key: ShareKey, state_epoch: int, start_offset: int) -> StateAnswer:
         """InitializeShareGroupState, of one share partition."""
         from ottla.protocol.messages import initialize_share_group_state as messages
@@ -187,9 +195,7 @@ class StateChannel:
         partition = messages.PartitionData(key.partition, state_epoch, start_offset)
         topic = messages.InitializeStateData(key.topic_id, (partition,))
         request = messages.InitializeShareGroupStateRequest(key.group_id, (topic,))
-        response = await self._channels.request(
-            broker_id, request, messages.InitializeShareGroupStateResponse, timeout_ms=REQUEST_MS
-        )
+        response = await self._ask(broker_id, request, messages.InitializeShareGroupStateResponse)
         return _plain(response.results)
 
     async def read(self, broker_id: int, key: ShareKey, leader_epoch: int) -> StateAnswer:
@@ -198,9 +204,7 @@ class StateChannel:
 
         topic = messages.ReadStateData(key.topic_id, (messages.PartitionData(key.partition, leader_epoch),))
         request = messages.ReadShareGroupStateRequest(key.group_id, (topic,))
-        response = await self._channels.request(
-            broker_id, request, messages.ReadShareGroupStateResponse, timeout_ms=REQUEST_MS
-        )
+        response = await self._ask(broker_id, request, messages.ReadShareGroupStateResponse)
         for result in response.results:
             for each in result.partitions:
                 if each.error_code:
@@ -227,9 +231,7 @@ class StateChannel:
         )
         topic = messages.WriteStateData(request.key.topic_id, (partition,))
         message = messages.WriteShareGroupStateRequest(request.key.group_id, (topic,))
-        response = await self._channels.request(
-            broker_id, message, messages.WriteShareGroupStateResponse, timeout_ms=REQUEST_MS
-        )
+        response = await self._ask(broker_id, message, messages.WriteShareGroupStateResponse)
         return _plain(response.results)
 
     async def delete(self, broker_id: int, key: ShareKey) -> StateAnswer:
@@ -238,9 +240,7 @@ class StateChannel:
 
         topic = messages.DeleteStateData(key.topic_id, (messages.PartitionData(key.partition),))
         request = messages.DeleteShareGroupStateRequest(key.group_id, (topic,))
-        response = await self._channels.request(
-            broker_id, request, messages.DeleteShareGroupStateResponse, timeout_ms=REQUEST_MS
-        )
+        response = await self._ask(broker_id, request, messages.DeleteShareGroupStateResponse)
         return _plain(response.results)
 
     async def summary(self, broker_id: int, key: ShareKey) -> StateAnswer:
@@ -249,9 +249,7 @@ class StateChannel:
 
         topic = messages.ReadStateSummaryData(key.topic_id, (messages.PartitionData(key.partition, -1),))
         request = messages.ReadShareGroupStateSummaryRequest(key.group_id, (topic,))
-        response = await self._channels.request(
-            broker_id, request, messages.ReadShareGroupStateSummaryResponse, timeout_ms=REQUEST_MS
-        )
+        response = await self._ask(broker_id, request, messages.ReadShareGroupStateSummaryResponse)
         for result in response.results:
             for each in result.partitions:
                 if each.error_code:
