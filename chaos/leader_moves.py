@@ -1,7 +1,7 @@
 """Moves of leaders that somebody asked for: another replica becomes the preferred one, and is elected."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 
 from ottla.client import ClientOptions
@@ -9,6 +9,7 @@ from ottla.client.admin.reassignments import ElectionType, alter_reassignments, 
 from ottla.client.io.asyncio_io import AsyncioIo
 from ottla.client.io.cluster import Cluster as ClientsCluster
 from ottla.client.io.cluster_metadata import ClusterMetadata
+from ottla.metadata.image.image import NO_LEADER
 from ottla.model.topic_partition import TopicPartition
 from tests.broker_process import BrokerProcess
 from tests.cluster import Cluster
@@ -31,13 +32,15 @@ def move_in_turn(cluster: Cluster, _brokers: Sequence[BrokerProcess], rng: Rando
 
 
 def places_to_move(metadata: ClusterMetadata, leaving: set[int], rng: Random) -> dict[TopicPartition, tuple[int, ...]]:
-    """The replicas of what is led there, in an order in which another one in sync is the preferred leader."""
+    """The replicas of what is led there, in an order in which another one in sync is the preferred leader, one that is
+    not left itself if there is one. The last is the one that leads.
+    """
     wanted: dict[TopicPartition, tuple[int, ...]] = {}
     for name, topic in metadata.topics.items():
         for each in topic.partitions:
             others = [replica for replica in each.replicas if replica != each.leader]
             rng.shuffle(others)
-            others.sort(key=lambda replica: replica not in each.isr)
+            others.sort(key=lambda replica: (replica not in each.isr, replica in leaving))
             if each.leader in leaving and others and others[0] in each.isr:
                 wanted[TopicPartition(name, each.partition)] = (*others, each.leader)
     return wanted
@@ -58,7 +61,7 @@ async def _move(bootstrap: str, leaving: set[int], rng: Random) -> int:
         assert not refused, refused
         try:
             async with asyncio.timeout(2 * PATIENCE_S):
-                await _elect(clients, wanted, leaving)
+                await _elect(clients, {place: replicas[-1] for place, replicas in wanted.items()})
         except TimeoutError as error:
             await clients.refresh(None)
             led = {str(place): clients.metadata.leader(place) for place in wanted}
@@ -68,13 +71,15 @@ async def _move(bootstrap: str, leaving: set[int], rng: Random) -> int:
     return len(wanted)
 
 
-async def _elect(clients: ClientsCluster, places: Iterable[TopicPartition], leaving: set[int]) -> None:
+async def _elect(clients: ClientsCluster, before: Mapping[TopicPartition, int]) -> None:
     """Until others lead: one that was just out of sync cannot be elected yet, and one may be elected by itself."""
-    left = list(places)
+    left = list(before)
     while left:
         await elect_leaders(clients, ElectionType.PREFERRED, left)
         await clients.refresh(None)
         leaders = {place: clients.metadata.leader(place) for place in left}
-        left = [place for place, found in leaders.items() if found is None or found.leader in leaving]
+        left = [
+            place for place, found in leaders.items() if found is None or found.leader in (before[place], NO_LEADER)
+        ]
         if left:
             await asyncio.sleep(LOOK_S)

@@ -21,3 +21,8 @@ def test_what_a_broker_leads_gets_another_preferred_leader_and_nothing_else_does
     (replicas,) = wanted.values()
     assert replicas[0] != 1
     assert sorted(replicas) == [1, 2, 3]
+    both = places_to_move(metadata, {1, 2}, Random(1))
+    assert [replicas[0] for place, replicas in both.items() if place.partition < 2] == [3, 3], (
+        "neither of them leads then"
+    )
+    assert [replicas[-1] for replicas in both.values()] == [1, 2], "who led is the last"
