@@ -79,8 +79,8 @@ chaos: $(STAMP)/test ## Kill brokers, alone and in a cluster, break their disks,
 races: $(STAMP)/test ## Do what people do to one broker at the same time, and check every answer (RACES_SECONDS=3600 RACES_SEED=7 for more)
 	@$(BIN)/python -m races --seconds $(RACES_SECONDS) --seed $(RACES_SEED) --json build/races.json
 
-simulate: $(STAMP)/kernel ## Simulate a cluster under every fault and look for a schedule that breaks a rule (SECONDS=600 SCHEDULES=10000; SEED=7 draws one; WHOLE=1 for whole brokers)
-	@$(BIN)/python -m ottla.simulation $(if $(WHOLE),--whole) $(if $(SEED),--seed $(SEED),--schedules $(SCHEDULES) --seconds $(SECONDS))
+simulate: $(STAMP)/kernel ## Simulate a cluster under every fault and look for a schedule that breaks a rule (SECONDS=600 SCHEDULES=10000; SEED=7 draws one; WHOLE=1 for whole brokers, DELAYS=1 for a delay topic)
+	@$(BIN)/python -m ottla.simulation $(if $(WHOLE),--whole) $(if $(DELAYS),--delays) $(if $(SEED),--seed $(SEED),--schedules $(SCHEDULES) --seconds $(SECONDS))
 
 hostile: $(STAMP)/test ## Send the broker bad input of every kind: lying requests, bombs, floods, 10,000 connections (3 minutes)
 	@$(BIN)/python -m pytest tests/hostile $(if $(MARKED),-m "$(MARKED)")

@@ -1,8 +1,9 @@
 """`python -m ottla.simulation`: run schedules of a simulated cluster and look for one that breaks a rule."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import NamedTuple
 
 import click
 
@@ -27,14 +28,24 @@ _NAMES = {bug.name: bug for bug in ALL}
 @click.option("--schedules", default=20_000, show_default=True, help="How many to run at most.")
 @click.option("--seconds", default=0.0, help="For how long at most; 0: until all schedules have run.")
 @click.option("--planted", is_flag=True, help="Look for each planted bug, and say how many schedules it took.")
-@click.option("--bug", type=click.Choice(sorted(_NAMES)), help="Plant this bug: to see what is found, and how.")
+@click.option("--bug", help="Plant this bug: to see what is found, and how.")
 @click.option(
     "--whole",
     is_flag=True,
     help="Run whole brokers and clients, a few virtual seconds each, not their decisions alone.",
 )
+@click.option(
+    "--delays", is_flag=True, help="Run a delay topic: who delivers of it, its log, its files and its target."
+)
 def main(
-    seed: int | None, first: int, schedules: int, seconds: float, planted: bool, bug: str | None, whole: bool
+    seed: int | None,
+    first: int,
+    schedules: int,
+    seconds: float,
+    planted: bool,
+    bug: str | None,
+    whole: bool,
+    delays: bool,
 ) -> None:
     """Run schedules until one breaks a rule. That one is shortened and drawn, and the exit code is 1.
 
@@ -46,9 +57,14 @@ def main(
       python -m ottla.simulation --planted
       python -m ottla.simulation --whole --planted --schedules 100
       python -m ottla.simulation --bug kip-101
+      python -m ottla.simulation --delays --schedules 1000
     """
-    if whole:
-        sys.exit(_whole(seed, first, schedules, seconds, planted, bug))
+    if whole and delays:
+        raise click.UsageError("--whole and --delays exclude each other")
+    if whole or delays:
+        simulator = _delay_topics() if delays else _whole_brokers()
+        sys.exit(simulator.run(seed, first, schedules, seconds, planted, bug))
+    _require(bug, _NAMES)
     if planted:
         _print(table(_calibrations(schedules)))
     elif seed is not None:
@@ -57,17 +73,43 @@ def main(
         sys.exit(_search(first, schedules, seconds, _NAMES.get(bug or "")))
 
 
-def _whole(seed: int | None, first: int, schedules: int, seconds: float, planted: bool, bug: str | None) -> int:
-    from ottla.simulation.whole import searching  # late: it needs all of the broker
-    from ottla.simulation.whole.planted_bugs import PLANTED
+class _Simulator(NamedTuple):
+    """One that runs real code."""
 
-    if bug is not None and bug not in PLANTED:
-        raise click.UsageError(f"whole brokers can be given {', '.join(PLANTED)}, not {bug}")
-    searching.with_fixed_hashes()
-    if planted:
-        _print(table(searching.calibrations(schedules)))
-        return 0
-    return searching.search(first, schedules, seconds, bug) if seed is None else searching.show(seed, bug)
+    bugs: Iterable[str]
+    with_fixed_hashes: Callable[[], None]
+    calibrations: Callable[[int], Iterator[tuple[str, Calibration]]]
+    search: Callable[[int, int, float, str | None], int]
+    show: Callable[[int, str | None], int]
+
+    def run(self, seed: int | None, first: int, schedules: int, seconds: float, planted: bool, bug: str | None) -> int:
+        """Do what is asked; the exit code."""
+        _require(bug, self.bugs)
+        self.with_fixed_hashes()
+        if planted:
+            _print(table(self.calibrations(schedules)))
+            return 0
+        return self.search(first, schedules, seconds, bug) if seed is None else self.show(seed, bug)
+
+
+def _whole_brokers() -> _Simulator:
+    from ottla.simulation.whole.planted_bugs import PLANTED  # late: it needs all of the broker
+    from ottla.simulation.whole.searching import calibrations, search, show, with_fixed_hashes
+
+    return _Simulator(PLANTED, with_fixed_hashes, calibrations, search, show)
+
+
+def _delay_topics() -> _Simulator:
+    from ottla.simulation.delays.planted_bugs import PLANTED
+    from ottla.simulation.delays.searching import calibrations, search, show
+    from ottla.simulation.whole.searching import with_fixed_hashes
+
+    return _Simulator(PLANTED, with_fixed_hashes, calibrations, search, show)
+
+
+def _require(bug: str | None, known: Iterable[str]) -> None:
+    if bug is not None and bug not in known:
+        raise click.UsageError(f"there is no bug {bug} to be planted here: {', '.join(known)}")
 
 
 def _search(first: int, schedules: int, seconds: float, bug: PlantedBug | None) -> int:
