@@ -66,17 +66,21 @@ class LookupdPeer:
     async def run(self) -> None:
         """Stay registered until the task is cancelled."""
         retry_ms = 100
+        is_known_away = False
         while True:
             try:
                 async with asyncio.timeout(TIMEOUT_MS / 1000):
                     reader, writer = await asyncio.open_connection(*parse_host_port(self.address))
             except (OSError, TimeoutError) as error:
-                logger.info("lookup service %s cannot be reached: %s", self.address, error or "no answer")
+                level = logging.INFO if is_known_away else logging.WARNING
+                logger.log(level, "lookup service %s cannot be reached: %s", self.address, str(error) or "no answer")
+                is_known_away = True
             else:
+                is_known_away = False
                 try:
                     await self._stay(_Exchange(reader, writer))
                 except (OSError, EOFError, TimeoutError, _RefusedError) as error:
-                    logger.warning("lookup service %s: %s", self.address, error or "it closed the connection")
+                    logger.warning("lookup service %s: %s", self.address, str(error) or "it closed the connection")
                 finally:
                     writer.close()
                     with contextlib.suppress(OSError):
