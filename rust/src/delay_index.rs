@@ -405,7 +405,7 @@ impl DelayIndex {
             let mut cursors = Vec::new();
             for each in &self.runs[range] {
                 let paths: Vec<PathBuf> = each.run.paths().cloned().collect();
-                let moved = vec![(i64::MAX, each.run.moved_of_all())];
+                let moved = each.run.moved_parts();
                 // A file whose cancellations concern nothing that waits may have been removed.
                 let in_use = self.in_use(each.number).into_iter().flatten();
                 let with_cancels: Vec<PathBuf> = in_use
@@ -436,10 +436,13 @@ impl DelayIndex {
     ) -> PyResult<()> {
         let range = self.range_of(&numbers)?;
         Ok(py.detach(|| -> io::Result<()> {
-            let parts = self.runs[range.clone()].iter();
-            let moved = parts
-                .map(|each| (each.end, each.run.moved_of_all()))
-                .collect();
+            let (mut moved, mut start) = (Vec::new(), i64::MIN);
+            for each in &self.runs[range.clone()] {
+                let parts = each.run.moved_parts().into_iter();
+                let own = parts.filter(|(below, _)| *below > start);
+                moved.extend(own.map(|(below, until)| (below.min(each.end), until)));
+                start = each.end;
+            }
             let end = self.runs[range.end - 1].end;
             let mut run = Run::new(open_files(&paths)?, moved)?;
             run.forget_cancels();

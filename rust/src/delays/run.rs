@@ -75,7 +75,8 @@ impl Run {
 
     fn pass_moved(&mut self) -> io::Result<()> {
         while let Some(head) = self.head {
-            let part = self.moved.iter().find(|(below, _)| head.1 < *below);
+            let part = self.moved.partition_point(|(below, _)| *below <= head.1);
+            let part = self.moved.get(part);
             if part.is_none_or(|(_, until)| head > *until) {
                 break;
             }
@@ -130,10 +131,21 @@ impl Run {
         Ok(())
     }
 
-    /// What has been moved of it, for another cursor in the same entries: everything before the head.
-    pub fn moved_of_all(&self) -> Due {
-        self.head
-            .map_or((i64::MAX, i64::MAX), |(due, offset)| (due, offset - 1))
+    /// What has been moved of it, for another cursor in the same entries: everything before the head, and behind it
+    /// what was moved before it was opened.
+    pub fn moved_parts(&self) -> Vec<Moved> {
+        let before_head = self
+            .head
+            .map_or((i64::MAX, i64::MAX), |(due, offset)| (due, offset - 1));
+        let mut parts: Vec<Moved> = Vec::new();
+        for (below, until) in self.moved.iter().copied().chain([(i64::MAX, before_head)]) {
+            let until = until.max(before_head);
+            match parts.last_mut() {
+                Some(last) if last.1 == until => last.0 = below,
+                _ => parts.push((below, until)),
+            }
+        }
+        parts
     }
 
     /// The cancellations that its files have.

@@ -555,6 +555,37 @@ def test_runs_of_one_size_are_merged_when_there_are_many(monkeypatch: pytest.Mon
     assert runs_to_merge([large << 10, large, large, large, large]) == 4
 
 
+def test_what_was_moved_does_not_come_back_by_a_merge_of_a_run_that_also_has_what_was_not_read_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        delivery = Delivery(tmp_path)
+        await delivery.start()
+        delivery.append(at(500))
+        delivery.scan()
+        delivery.now_ms = 500
+        delivery.move(1)
+        moved = delivery.progress
+        delivery.append(at(400))
+        delivery.append(at(600))
+        delivery.progress = Progress().with_default_delay(DEFAULT_MS)
+        delivery.index, delivery.position = await delivery.buckets.load(delivery.progress, 0)
+        delivery.scan()
+        await delivery.buckets.flush(delivery.index, delivery.progress, delivery.position)
+        delivery.append(at(700))
+        delivery.scan()
+        await delivery.buckets.flush(delivery.index, delivery.progress, delivery.position)
+        delivery.progress = moved._replace(low=0)
+        await delivery.start()
+        monkeypatch.setattr(delay_buckets, "FAN_IN", 2)
+        await delivery.step("merge", cast("Any", Draws()))
+        assert len(delivery.files()) == 1
+        delivery.now_ms = 1_000
+        delivery.move(1)
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("is_lost", [True, False], ids=["lost", "damaged"])
 def test_a_run_that_cannot_be_merged_is_read_from_the_log_again(
     is_lost: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
