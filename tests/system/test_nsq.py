@@ -490,3 +490,22 @@ def test_a_message_is_a_dead_letter_after_as_many_attempts_as_its_group_allows(
         return found == [0, 0, 0]
 
     wait_until(is_done, "it is done")
+
+
+def test_ping_and_statistics_say_when_nothing_can_be_written(tmp_path: Path) -> None:
+    """No file may grow beyond 1 MiB: for the broker that is what a full disk is."""
+    inside = ("bash", "-c", 'ulimit -f 1024; exec "$@"', "bash")
+    settings = {**LISTENERS, "log.index.size.max.bytes": "4096"}
+    with BrokerProcess(tmp_path / "data", settings, inside=inside) as broker:
+        assert request(broker, "GET", "/ping") == (200, b"OK")
+        told: list[tuple[int, bytes]] = []
+
+        def is_told() -> bool:
+            request(broker, "POST", "/pub?topic=t", bytes(900_000))
+            told[:] = [request(broker, "GET", path) for path in ("/ping", "/stats", "/stats?format=json")]
+            return told[0][0] == 500 and all(b"NOK - " in body for _, body in told)  # it may be tried anew in between
+
+        wait_until(is_told, "the disk is full")
+        assert told[0][1] == b"NOK - a data directory cannot be written"
+        assert b"\nHealth: NOK - a data directory cannot be written\n" in told[1][1]
+        assert json.loads(told[2][1])["health"] == "NOK - a data directory cannot be written"

@@ -72,6 +72,11 @@ class LogDirectoryService:
         moves = self._logs.moves.all()
         return await asyncio.gather(*(_describe(directory, moves, wanted) for directory in self._logs.directories))
 
+    @property
+    def are_writable(self) -> bool:
+        """Whether all can be written, as far as the broker has found."""
+        return all(each.failure is None for each in self._logs.directories)
+
     def troubles(self, principal: Principal) -> list[DirectoryTrouble]:
         """What is offline, and why; empty when all is served. Raises ApiError CLUSTER_AUTHORIZATION_FAILED."""
         require(self._authorizer, principal, Operation.DESCRIBE, ResourceType.CLUSTER)

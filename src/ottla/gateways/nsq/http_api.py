@@ -46,6 +46,8 @@ logger = logging.getLogger(__name__)
 
 OK: Final = HttpResponse(200, b"OK", TEXT_TYPE, HEADERS)
 DONE: Final = HttpResponse(200, headers=HEADERS)
+HEALTHY: Final = "OK"
+UNHEALTHY: Final = "NOK - a data directory cannot be written"
 SMALL_BODY_MAX: Final = 64 * 1024
 """The largest body of a request that needs none, or a short one."""
 ANSWER_HELD_MS: Final = 10_000
@@ -165,7 +167,12 @@ class NsqHttpApi:
     # --- what is asked ----------------------------------------------------------------------------------------------
 
     async def _ping(self, request: HttpRequest) -> HttpResponse:
-        return HttpResponse(200, b"OK", TEXT_TYPE)
+        health = self._health
+        return HttpResponse(200 if health == HEALTHY else 500, health.encode(), TEXT_TYPE)
+
+    @property
+    def _health(self) -> str:
+        return HEALTHY if self._gateway.broker.log_directories.are_writable else UNHEALTHY
 
     async def _info(self, request: HttpRequest) -> HttpResponse:
         limits = self._gateway.limits
@@ -194,11 +201,11 @@ class NsqHttpApi:
         producers = statistics.producers()
         if query.get("format") != "json":
             now_s = self._gateway.broker.clock.now_ms() // 1000
-            text = as_text(head_lines(self._started_s, now_s), topics, producers, now_s)
+            text = as_text(head_lines(self._started_s, now_s, self._health), topics, producers, now_s)
             return HttpResponse(200, text.encode(), TEXT_TYPE, HEADERS)
         document: dict[str, Any] = {
             "version": VERSION,
-            "health": "OK",
+            "health": self._health,
             "start_time": self._started_s,
             "topics": topics or (None if query.get("topic") else []),
             "memory": _NO_MEMORY,

@@ -211,12 +211,12 @@ def _client_line(client: Document, now_s: int) -> str:
     )
 
 
-def head_lines(started_s: int, now_s: int) -> list[str]:
+def head_lines(started_s: int, now_s: int, health: str) -> list[str]:
     """What stands above the topics."""
     return [
         f"nsqd v{VERSION} (served by ottla)",
         f"start_time {started_s}",
         f"uptime {now_s - started_s}s",
         "",
-        "Health: OK",
+        f"Health: {health}",
     ]
