@@ -255,6 +255,21 @@ def _create(broker: BrokerProcess, topic: str, partitions: int = 1, **configs: s
         future.result(30)
 
 
+@pytest.mark.parametrize("command", ["XRANGE", "XLEN", "EXISTS", "XADD"])
+def test_the_first_command_on_a_topic_of_kafka_finds_its_records(
+    broker: BrokerProcess, client: RawRedis, key: str, command: str
+) -> None:
+    _create(broker, key)
+    _set_key(broker, key, key)
+    produce(producer_of(broker), key, *(b"%d" % number for number in range(50)))
+    reply = client.call(command, key, *{"XRANGE": ("-", "+"), "XADD": ("1-1", "n", "v")}.get(command, ()))
+    if command == "XRANGE":
+        assert len(reply) == 50
+    else:
+        assert reply == {"XLEN": 50, "EXISTS": 1}.get(command) or "equal or smaller" in reply
+    assert client.call("XLEN", key) == 50
+
+
 def test_a_topic_that_kafka_made_is_a_stream_once_it_has_a_key(
     broker: BrokerProcess, client: RawRedis, key: str
 ) -> None:

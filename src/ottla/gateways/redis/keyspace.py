@@ -195,8 +195,13 @@ class Keyspace:
         leader = self.placement.leader_of(topic)
         if leader != self.placement.own_id:
             raise ElsewhereError(place, leader)
-        if not self.has_spare(place) and not self.is_served(topic):
-            raise TopicMissingError(place)
+        if not self.has_spare(place):
+            if not self.is_served(topic):
+                raise TopicMissingError(place)
+            return
+        spare = self.spare[place]
+        if spare.adopted_to < spare.log.adopted_by and not spare.is_dropped:
+            raise LoadingError  # another protocol may have written what makes the key
 
     def _leave(self, place: Place, flush: Flush | None) -> None:
         """There is no such key any more, once changes are on disk."""
