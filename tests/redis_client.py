@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from select import select
 from types import TracebackType
 from typing import Any
@@ -42,7 +43,7 @@ class RawRedis:
         """Send a command and do not look at the reply."""
         self.socket.sendall(encoded(words))
 
-    def pipeline(self, commands: list[tuple[str | bytes, ...]]) -> list[Any]:
+    def pipeline(self, commands: Sequence[tuple[str | bytes, ...]]) -> list[Any]:
         """The replies to commands that are sent together."""
         self.socket.sendall(b"".join(encoded(command) for command in commands))
         return [self.reply() for _ in commands]

@@ -94,7 +94,7 @@ class Told(FetchService):
         targets: Sequence[FetchTarget],
         limits: FetchLimits,
         on_fetched: Callable[[list[PartitionRead]], None],
-        reader: Principal | None,
+        reader: Principal | None = None,
     ) -> DelayedOperation | None:
         assert reader is ANONYMOUS
         self.asked.append(([replace(each) for each in targets], limits))

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from ottla.model.topic_partition import TopicPartition
 from ottla.native import build_batch
 from ottla.queues.delay import Progress, progress_of
+from ottla.runtime.disk import OsDisk
 from ottla.runtime.rng import SystemRng
 from ottla.server import delay_buckets
 from ottla.server.delay_buckets import DelayBuckets
@@ -88,7 +89,7 @@ class ManyRecords:
         self.most_bytes = 0
 
     def _new_buckets(self) -> DelayBuckets:
-        return DelayBuckets(cast("Log", self.log), cast("Any", Environment), lambda: None)
+        return DelayBuckets(cast("Log", self.log), cast("Any", Environment), OsDisk(), lambda: None)
 
     async def start(self) -> None:
         """As a new leader, which knows what is committed and what is in the files."""

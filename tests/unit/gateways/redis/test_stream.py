@@ -285,8 +285,8 @@ def test_the_index_and_the_rest_of_the_log_give_the_same_stream(
         change(live, changes)
         written(live)
         data = b"" if live.is_anew else data
-        nodes = None if live.is_anew else list(live.changed)
-        data += stream_index.part_of(live, len(live.journal), 0, nodes, Prepared(live, 0).groups())
+        some = None if live.is_anew else list(live.changed)
+        data += stream_index.part_of(live, len(live.journal), 0, some, Prepared(live, 0).groups())
         live.changed.clear()
         live.gone.clear()
         live.is_anew = False
