@@ -1,6 +1,7 @@
 """The flags of `ottla serve` become the options of the server."""
 
 import io
+import logging
 
 import pytest
 
@@ -12,7 +13,8 @@ from ottla.metadata.store.interface import StoreError
 
 @pytest.fixture
 def served(monkeypatch):
-    """What the server was asked for, instead of a server."""
+    """What the server was asked for, instead of a server, by a command that nobody has told what to log yet."""
+    monkeypatch.setattr(logging.getLogger(), "level", logging.WARNING)
     asked = []
     monkeypatch.setattr(ottla.server, "serve", lambda options, **_: asked.append(options))
     return asked

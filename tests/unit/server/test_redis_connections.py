@@ -32,6 +32,8 @@ class Client:
         self.sent += b"".join(parts)
         return True
 
+    push_answer = push
+
     def close(self, reason: str = "") -> None:
         if self.closed_because is None:
             self.closed_because = reason

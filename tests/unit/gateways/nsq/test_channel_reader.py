@@ -13,6 +13,7 @@ from uuid import UUID
 import pytest
 
 from ottla.broker import share_read_messages as messages
+from ottla.broker import share_readers
 from ottla.broker.access import ALLOW_ALL
 from ottla.broker.remote_shares import RemoteShares
 from ottla.broker.share_readers import SILENT_MS, ShareReaders
@@ -610,16 +611,19 @@ async def test_a_client_that_found_nothing_is_told_of_what_comes_though_its_brok
         assert channel.partitions.readers == 0
 
 
-async def test_what_is_new_is_told_to_the_broker_and_not_to_a_connection_of_it_that_is_gone(tmp_path: Path) -> None:
+async def test_what_is_new_is_told_to_the_broker_and_not_to_a_connection_of_it_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(share_readers, "WATCH_MS_MAX", 600_000)
     async with channel_over(tmp_path / "log", "elsewhere") as channel:
         readers = channel.remote.readers
         partition = cast("Any", channel.partitions.share.partition)
         partition.high_watermark = partition.last_stable_offset = 0
         take = messages.Take(1, 1, "c", UUID(int=1).bytes, 0, 1_000, [messages.Wanted("a", 1, TIMEOUT_MS)])
-        lost = asyncio.create_task(readers.answered(2, messages.encode(messages.Watch(1, 10_000))))
+        lost = asyncio.create_task(readers.answered(2, messages.encode(messages.Watch(1, 600_000))))
         taken = await readers.answered(2, messages.encode(take))
         assert messages.decode_taken(taken).parts == []
-        waits = asyncio.create_task(readers.answered(2, messages.encode(messages.Watch(1, 10_000))))
+        waits = asyncio.create_task(readers.answered(2, messages.encode(messages.Watch(1, 600_000))))
         assert messages.decode_events(await lost) == []
         partition.high_watermark = partition.last_stable_offset = 1
         channel.partitions.tell()
