@@ -232,7 +232,8 @@ class DelayMover:
         if self._progress.delay_at(self._progress.end) != self._default_delay_ms:
             self._throttled.warning("%s: too many changes of its delay concern records that wait", self._place)
         self._known_before_move = NOT_KNOWN
-        self._safe = self._own_end = 0
+        # What an earlier leader wrote of schedules may lie behind an open transaction, and behind what cancels it.
+        self._safe, self._own_end = self._progress.low, self._partition.log.log_end_offset
         self._committed_ms = self._looked_ms = self._clock.monotonic_ms()
 
     def _kept_end(self, leader_epoch: int) -> int:

@@ -369,6 +369,27 @@ def test_a_cancellation_is_kept_until_all_is_read_that_was_written_of_schedules(
     asyncio.run(run())
 
 
+def test_a_new_leader_keeps_a_cancellation_until_all_is_read_that_was_written_of_schedules_before_it_led(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delay_mover, "FLUSH_LOG_BYTES", 1)
+
+    async def run() -> None:
+        case.committed = {PLACE: CommittedOffset(1, 3, "100:0:1:0,0")}
+        case.log.opened_end_offset = 4
+        case.log.append(b"a", CRON)
+        case.log.append(b"a", CANCEL)
+        case.log.append(b"a", CRON, ("ottla-scheduled", b"0"), ("ottla-deliver-at", b"500"))
+        case.log.append(b"b")
+        case.partition.last_stable_offset = 2
+        async with case.running():
+            case.partition.commit_up_to(4)
+            await case.steps()
+            assert case.sent == [b"b"]
+
+    asyncio.run(run())
+
+
 def test_a_clock_that_was_set_back_does_not_stop_reading(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delay_mover, "TRANSACTION_BYTES", 1)
 
