@@ -31,10 +31,13 @@ def sources_that_ask(tcp_port: int, http_port: int, folder: Path) -> Path:
 def test_go_nsq_passes_its_own_tests(tmp_path: Path) -> None:
     with needed_peer():
         certificates = go_nsq_sources() / "test"
+    key = tmp_path / "server.key"
+    key.write_bytes((certificates / "server.key").read_bytes())
+    key.chmod(0o600)  # the module's is readable to all, which a broker refuses
     settings = {
         **LISTENERS,
         "nsq.tls.cert": str(certificates / "server.pem"),
-        "nsq.tls.key": str(certificates / "server.key"),
+        "nsq.tls.key": str(key),
         "nsq.tls.root.ca.file": str(certificates / "ca.pem"),
     }
     with BrokerProcess(tmp_path / "data", settings) as broker:

@@ -16,9 +16,12 @@ from tests.conformance.needed_peers import needed_peer
 WITHIN_S = 600
 TEST_MS = 60_000
 NSQD = """#!{python}
-import os, sys
+import os, pathlib, sys
 flags = dict(zip(sys.argv[1::2], sys.argv[2::2]))
-settings = {{"nsq.tls.cert": flags["-tls-cert"], "nsq.tls.key": flags["-tls-key"]}}
+key = pathlib.Path({folder!r}) / f"{{os.getpid()}}.key"
+key.touch(0o600)  # the package's is readable to all, which a broker refuses
+key.write_bytes(pathlib.Path(flags["-tls-key"]).read_bytes())
+settings = {{"nsq.tls.cert": flags["-tls-cert"], "nsq.tls.key": str(key)}}
 command = [sys.executable, "-m", "ottla.cli", "serve", "--data", flags["-data-path"], "--kafka", "127.0.0.1:0"]
 command += ["--nsq", flags["-tcp-address"], "--nsq-http", flags["-http-address"]]
 for name, value in settings.items():
@@ -33,7 +36,7 @@ def test_nsqjs_passes_its_own_tests(tmp_path: Path) -> None:
     with needed_peer():
         package = nsqjs_package()
     nsqd = tmp_path / "nsqd"
-    nsqd.write_text(NSQD.format(python=sys.executable))
+    nsqd.write_text(NSQD.format(python=sys.executable, folder=str(tmp_path)))
     nsqd.chmod(0o755)
     mocha = package.parent / "mocha" / "bin" / "mocha"
     done = subprocess.run(
