@@ -6,7 +6,6 @@ step    producers write records, cancellations, schedules, in transactions or no
 end     nothing fails any more, all clocks go forward until everything is due, and the next leader delivers nothing
 """
 
-import asyncio
 import gc
 import logging
 import shutil
@@ -25,6 +24,7 @@ from ottla.simulation.delays.delay_cluster import CALM_MS, DelayCluster
 from ottla.simulation.delays.delay_faults import DelayFaults
 from ottla.simulation.delays.delay_producers import DelayProducers
 from ottla.simulation.delays.delay_schedule import WRITE, DelaySchedule, DelaySettings
+from ottla.simulation.delays.pausing import pause
 from ottla.simulation.replacing import replaced
 from ottla.simulation.whole.clock import BEGIN_MS
 from ottla.simulation.whole.event_loop import SimulatedLoop, StuckError
@@ -107,7 +107,7 @@ class _Run:
                 self._producers.write(step.rng)
             else:
                 self._faults.begin(step.kind, step.rng)
-            await asyncio.sleep(step.pause_s)
+            await pause(self._loop.call_later, step.pause_s)
             cluster.look()
             if cluster.rules.wrong:
                 return
@@ -116,20 +116,20 @@ class _Run:
     async def _end(self) -> None:
         cluster, rules = self._cluster, self._cluster.rules
         self._say("the end begins")
-        await asyncio.sleep(HEAL_S)
+        await pause(self._loop.call_later, HEAL_S)
         self._faults.end()
         self._producers.end_all()
-        await asyncio.sleep(CALM_MS / 1000)
+        await pause(self._loop.call_later, CALM_MS / 1000)
         for broker in cluster.brokers:
             broker.clock.ahead_ms = max(0, rules.last_ms - BEGIN_MS - cluster.now_ms + 1)
         cluster.disturb()
         until_s = self._loop.time() + END_S
-        while (left := rules.left()) and self._loop.time() < until_s and not rules.wrong:  # noqa: ASYNC110 (virtual)
-            await asyncio.sleep(0.5)
+        while (left := rules.left()) and self._loop.time() < until_s and not rules.wrong:
+            await pause(self._loop.call_later, 0.5)
         if left and not rules.wrong:
             rules.wrong[f"lost: {', '.join(map(str, left[:3]))}"] = None
         cluster.replicas.elect(avoid=cluster.replicas.leader)
-        await asyncio.sleep(QUIET_S)
+        await pause(self._loop.call_later, QUIET_S)
 
     def _end_all(self) -> None:
         """Nothing of this run goes on."""

@@ -11,6 +11,7 @@ from ottla.model.topic_partition import TopicPartition
 from ottla.runtime.rng import Rng
 from ottla.simulation.delays.delay_log import PLACE
 from ottla.simulation.delays.delay_target import LETTERS, TARGET, Answer, DelayTarget, MoverTransaction, RetryError
+from ottla.simulation.delays.pausing import pause
 from ottla.simulation.whole.event_loop import SimulatedLoop, settle
 
 WAY_S_MAX: Final = 0.004
@@ -46,7 +47,7 @@ class Requests:
         for _ in range(ATTEMPTS_MAX):
             answer = await self._attempt(handle)
             if isinstance(answer, RetryError):
-                await asyncio.sleep(AGAIN_S)
+                await pause(self._loop.call_later, AGAIN_S)
             elif isinstance(answer, BaseException):
                 self.on_trouble()
                 raise answer
@@ -129,7 +130,7 @@ class SimulatedProducer:
         place = TopicPartition(topic, partition)
         request = self._target.request_id()
         handle = partial(self._target.produce, request, transaction, topic, partition, bytes(batch))
-        sent = _quiet(self._send(self._last.get(place), handle))
+        sent = _quiet(asyncio.get_running_loop().create_task, self._send(self._last.get(place), handle))
         self._last[place] = sent
         self._sent.append(sent)
         return sent
@@ -181,8 +182,11 @@ class SimulatedProducer:
         return self._transaction
 
 
-def _quiet(coroutine: Coroutine[Any, Any, Written]) -> "asyncio.Future[Written]":
+def _quiet(
+    create_task: Callable[[Coroutine[Any, Any, Written]], "asyncio.Future[Written]"],
+    coroutine: Coroutine[Any, Any, Written],
+) -> "asyncio.Future[Written]":
     """A task whose failure is seen by those who wait for it, if any."""
-    task = asyncio.ensure_future(coroutine)
+    task = create_task(coroutine)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return task
